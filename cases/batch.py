@@ -1,0 +1,122 @@
+"""The tensors of one loss call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+
+from cases.dtypes import DTYPES, DType, FloatArray
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Masked per-token log-probabilities and advantages of `B` completions of at most `T` tokens.
+
+    All float arrays are float64 and hold only values that `dtype` represents exactly; masked positions hold
+    finite garbage. Arrays are read-only.
+
+    * `logps (B, T)`: log-probabilities under the current policy, the input that is differentiated.
+    * `old_logps (B, T)` or None: under the policy that generated the tokens; None is the on-policy form, in
+      which the ratio is `exp(logps - stop_gradient(logps))`.
+    * `ref_logps (B, T)` or None: under the reference policy; needed when beta is not 0.
+    * `advantages (B,)` or `(B, T)`.
+    * `mask (B, T)`: bool, True where a token counts.
+
+    Raises `ValueError` naming the field when a shape, dtype or value is wrong.
+    """
+
+    dtype: DType
+    logps: FloatArray
+    old_logps: FloatArray | None
+    ref_logps: FloatArray | None
+    advantages: FloatArray
+    mask: Mask
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.dtype, DType):
+            raise ValueError(f"dtype: got {self.dtype!r}, takes one of {', '.join(DTYPES)}")
+        shape = np.shape(self.logps)
+        if len(shape) != 2 or 0 in shape:
+            raise ValueError(f"logps: got shape {shape}, takes (B, T) with B and T at least 1")
+        self._freeze("logps", [shape])
+        self._freeze("advantages", [shape[:1], shape])
+        for optional in ("old_logps", "ref_logps"):
+            if getattr(self, optional) is not None:
+                self._freeze(optional, [shape])
+        mask = np.array(self.mask)
+        if mask.dtype != np.bool_ or mask.shape != shape:
+            raise ValueError(f"mask: got {mask.dtype} of shape {mask.shape}, takes bool of shape {shape}")
+        mask.setflags(write=False)
+        object.__setattr__(self, "mask", mask)
+
+    def _freeze(self, field: str, shapes: list[tuple[int, ...]]) -> None:
+        try:
+            array = np.array(getattr(self, field), dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{field}: takes numbers of shape {_either(shapes)} ({error})") from error
+        if array.shape not in shapes:
+            raise ValueError(f"{field}: got shape {array.shape}, takes {_either(shapes)}")
+        if not np.isfinite(array).all():
+            raise ValueError(f"{field}: got a value that is not finite, takes finite numbers only")
+        if not self.dtype.holds(array):
+            raise ValueError(f"{field}: got a value that {self.dtype.name} cannot hold exactly")
+        array.setflags(write=False)
+        object.__setattr__(self, field, array)
+
+    @property
+    def rows(self) -> int:
+        """B."""
+        return int(self.logps.shape[0])
+
+    @property
+    def columns(self) -> int:
+        """T."""
+        return int(self.logps.shape[1])
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """Unmasked tokens of each completion, shape (B,)."""
+        return self.mask.sum(axis=1, dtype=np.int64)
+
+    @property
+    def tokens(self) -> int:
+        """Unmasked tokens of the batch."""
+        return int(self.mask.sum())
+
+    @property
+    def token_advantages(self) -> FloatArray:
+        """Advantages as (B, T), whichever form they were given in."""
+        if self.advantages.ndim == 2:
+            return self.advantages
+        return np.broadcast_to(self.advantages[:, None], self.logps.shape)
+
+    @property
+    def log_ratios(self) -> FloatArray:
+        """`logps - old_logps` in float64, shape (B, T); 0 in the on-policy form."""
+        if self.old_logps is None:
+            return np.zeros_like(self.logps)
+        return self.logps - self.old_logps
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Batch):
+            return NotImplemented
+        return all(
+            _equal(getattr(self, field.name), getattr(other, field.name)) for field in fields(self)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.dtype.name, self.logps.tobytes(), self.mask.tobytes()))
+
+
+def _equal(ours: object, theirs: object) -> bool:
+    if isinstance(ours, np.ndarray) and isinstance(theirs, np.ndarray):
+        return np.array_equal(ours, theirs)
+    return ours is theirs or ours == theirs
+
+
+def _either(shapes: list[tuple[int, ...]]) -> str:
+    return " or ".join(str(shape) for shape in dict.fromkeys(shapes))

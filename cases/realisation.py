@@ -1,0 +1,217 @@
+"""From a description to numbers: deterministic, once per dtype and level, so that the region holds there."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from cases.batch import Batch, Mask
+from cases.case import Case
+from cases.descriptions import Advantage, Description, Horizon, Layout, Ratio, Reference, Row
+from cases.dtypes import DType, FloatArray
+from cases.spec import Level, LossSpec, LossType
+
+DEFAULT_MAX_COMPLETION_LENGTH: Final = 256
+GARBAGE_LOG_RATIO: Final = 5.0
+
+Random = np.random.Generator
+
+
+def realise(description: Description, dtype: DType, level: Level) -> Batch:
+    """Fill a description in for one dtype and level.
+
+    Equal arguments give equal numbers, and every number is exactly representable in `dtype`.
+    """
+    random = np.random.Generator(np.random.PCG64(description.seed))
+    columns = description.columns
+    mask = np.array([_layout(row, columns, random) for row in description.rows])
+    logps = np.empty(mask.shape)
+    old_logps = np.empty(mask.shape)
+    ref_logps = np.empty(mask.shape)
+    advantages = np.empty(mask.shape)
+    for i, row in enumerate(description.rows):
+        log_ratios = _log_ratios(row, description, mask[i], dtype, level, random)
+        logps[i], old_logps[i] = _policies(log_ratios, description, dtype, random)
+        if level is Level.SEQUENCE:
+            _settle_mean(logps[i], old_logps[i], mask[i], float(log_ratios[mask[i]].sum()), dtype)
+        ref_logps[i] = dtype.round(logps[i] + _ref_log_ratios(row, logps[i], dtype, random))
+        advantages[i] = _advantages(row, description, dtype, random)
+    return Batch(
+        dtype=dtype,
+        logps=logps,
+        old_logps=None if description.on_policy else old_logps,
+        ref_logps=ref_logps,
+        advantages=advantages if description.token_advantages else advantages[:, 0],
+        mask=mask,
+    )
+
+
+def spec_for(description: Description, loss_type: LossType, level: Level, beta: float) -> LossSpec:
+    """The loss spec of a description in one cell."""
+    epsilon_low, epsilon_high = description.bounds.value
+    longer = {
+        Horizon.WIDTH: description.columns,
+        Horizon.LONGER: description.columns + 3,
+        Horizon.DEFAULT: DEFAULT_MAX_COMPLETION_LENGTH,
+    }
+    return LossSpec(
+        loss_type=loss_type,
+        importance_sampling_level=level,
+        beta=beta,
+        epsilon_low=epsilon_low,
+        # cispo caps the ratio absolutely: at 1 + epsilon_high the batch lies in the same regions.
+        epsilon_high=1.0 + epsilon_high if loss_type is LossType.CISPO else epsilon_high,
+        max_completion_length=longer[description.horizon],
+    )
+
+
+def case_for(description: Description, batch: Batch, loss_type: LossType, level: Level, beta: float) -> Case:
+    """The case of a realised description in one cell."""
+    return Case(batch, spec_for(description, loss_type, level, beta))
+
+
+def _layout(row: Row, columns: int, random: Random) -> Mask:
+    length = min(row.length, columns)
+    mask = np.zeros(columns, dtype=bool)
+    order = random.permutation(columns)
+    match row.layout:
+        case Layout.FULL:
+            mask[:] = True
+        case Layout.PREFIX:
+            mask[:length] = True
+        case Layout.LEFT_PADDED:
+            mask[columns - length :] = True
+        case Layout.HOLES:
+            mask[order[:length]] = True
+        case Layout.EMPTY:
+            pass
+    return mask
+
+
+def _log_ratio(region: Ratio, row: Row, description: Description, dtype: DType, random: Random) -> float:
+    epsilon_low, epsilon_high = description.bounds.value
+    low, high = math.log1p(-epsilon_low), math.log1p(epsilon_high)
+    overflow = math.log(dtype.largest)
+    # One ulp of a ratio near 1 is 2u; log-ratios are moved by as much.
+    ulp = 2.0 * dtype.unit_roundoff
+    share = float(random.uniform(0.1, 1.0))
+    sign = float(random.choice([-1.0, 1.0]))
+    match region:
+        case Ratio.INSIDE:
+            return 0.8 * share * (high if sign > 0 else low)
+        case Ratio.AT_HIGH:
+            return high + row.ulps * ulp
+        case Ratio.AT_LOW:
+            return low + row.ulps * ulp
+        case Ratio.JUST_ABOVE_HIGH:
+            return high + (8 + 24 * share) * ulp
+        case Ratio.JUST_BELOW_LOW:
+            return low - (8 + 24 * share) * ulp
+        case Ratio.ABOVE_HIGH:
+            return high + 0.05 + share
+        case Ratio.BELOW_LOW:
+            return low - 0.05 - share
+        case Ratio.FAR_ABOVE:
+            return high + 1.2 + 2.0 * share
+        case Ratio.FAR_BELOW:
+            return low - 1.2 - 2.0 * share
+        case Ratio.BEYOND_20:
+            size = 20.5 + 20.0 * share
+            return sign * size if size < overflow - 12.0 else -size
+        case Ratio.OVERFLOW:
+            return overflow + 1.0 + 4.0 * share
+
+
+def _log_ratios(
+    row: Row, description: Description, mask: Mask, dtype: DType, level: Level, random: Random
+) -> FloatArray:
+    """Log-ratios of one completion; at sequence level their mean is the region's, the tokens scatter."""
+    columns = description.columns
+    garbage = random.uniform(-GARBAGE_LOG_RATIO, GARBAGE_LOG_RATIO, columns)
+    scatter = random.uniform(-0.5, 0.5, columns)
+    if level is Level.SEQUENCE:
+        mean = _log_ratio(row.ratios[0], row, description, dtype, random)
+        wanted = mean + scatter - (scatter[mask].mean() if mask.any() else 0.0)
+    else:
+        wanted = np.array(
+            [
+                _log_ratio(row.ratios[t % len(row.ratios)], row, description, dtype, random)
+                for t in range(columns)
+            ]
+        )
+    return np.where(mask, wanted, garbage)
+
+
+def _policies(
+    log_ratios: FloatArray, description: Description, dtype: DType, random: Random
+) -> tuple[FloatArray, FloatArray]:
+    """Current and old log-probabilities, neither above 0, whose difference is the log-ratio.
+
+    The larger of the two stays so close to 0 that rounding it moves the ratio by far less than the clip
+    range: the coarser the dtype and the narrower the range, the closer.
+    """
+    epsilon_low, epsilon_high = description.bounds.value
+    reach = min(3.0, 0.02 * min(epsilon_low, epsilon_high) / dtype.unit_roundoff)
+    offset = random.uniform(0.02, 1.0, log_ratios.size) * reach
+    logps = dtype.round(np.minimum(log_ratios, 0.0) - offset)
+    return logps, dtype.round(logps - log_ratios)
+
+
+def _settle_mean(logps: FloatArray, old_logps: FloatArray, mask: Mask, wanted: float, dtype: DType) -> None:
+    """Move one old log-probability so that the unmasked log-ratios add up to `wanted` as nearly as they can."""
+    if not mask.any():
+        return
+    unmasked = np.flatnonzero(mask)
+    # The one closest to 0 is stored most finely.
+    free = unmasked[np.argmin(np.abs(old_logps[unmasked]))]
+    rest = [t for t in unmasked if t != free]
+    missing = wanted - math.fsum(logps[rest]) + math.fsum(old_logps[rest])
+    old_logps[free] = dtype.round(logps[free] - missing)
+
+
+def _ref_log_ratios(row: Row, logps: FloatArray, dtype: DType, random: Random) -> FloatArray:
+    """`ref_logps - logps` of one completion; bounded by GARBAGE_LOG_RATIO but where the region asks for more."""
+    columns = logps.size
+    share = random.uniform(0.1, 1.0, columns)
+    sign = random.choice([-1.0, 1.0], columns)
+    match row.reference:
+        case Reference.TYPICAL:
+            return sign * share
+        case Reference.EQUAL:
+            return np.zeros(columns)
+        case Reference.NEAR:
+            return sign * np.maximum(0.008 * share, dtype.ulp(logps))
+        case Reference.ABOVE:
+            return 2.8 + 2.0 * share
+        case Reference.BELOW:
+            return -11.5 - 4.0 * share
+
+
+def _advantages(row: Row, description: Description, dtype: DType, random: Random) -> FloatArray:
+    """Advantages of one completion: one value, or per token with the row's kind and mixed signs."""
+    columns = description.columns
+    count = columns if description.token_advantages else 1
+    size = random.uniform(0.2, 2.0, columns)[:count]
+    sign = random.choice([-1.0, 1.0], columns)[:count]
+    exponent = random.uniform(0.0, 1.0, columns)[:count]
+    match row.advantage:
+        case Advantage.POSITIVE:
+            values = size
+        case Advantage.NEGATIVE:
+            values = -size
+        case Advantage.ZERO:
+            values = np.zeros(count)
+        case Advantage.DYADIC:
+            values = sign * np.maximum(np.rint(8 * size), 1) / 8
+        case Advantage.HUGE:
+            values = sign * 1e3 * (1 + 4 * size)
+        case Advantage.TINY:
+            # Down to 1e-30, or to where the dtype still holds normal numbers.
+            smallest = max(-30.0, dtype.min_exponent * math.log10(2.0))
+            values = sign * 10.0 ** (smallest + (-4.0 - smallest) * exponent)
+    if description.token_advantages and row.advantage is not Advantage.ZERO:
+        # One position in three takes the other sign.
+        values = np.where(np.arange(count) % 3 == 2, -values, values)
+    return dtype.round(np.broadcast_to(values, columns))

@@ -1,0 +1,192 @@
+"""The named regions of input space, read off the numbers of a case.
+
+A case is in a region when its realised numbers are there, whatever was meant when they were made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from cases.batch import Batch
+from cases.case import Case
+from cases.dtypes import BFLOAT16, FloatArray
+from cases.spec import Level
+
+Flags = npt.NDArray[np.bool_]
+
+AT_BOUND_ULPS: Final = 4
+JUST_OUTSIDE_ULPS: Final = 256
+
+
+@dataclass(frozen=True)
+class Region:
+    """A named part of input space with one line on what is special about it."""
+
+    name: str
+    about: str
+    holds: Callable[[Tokens], bool]
+
+
+class Tokens:
+    """The unmasked tokens of a case as flat arrays, with the ratio at the case's level."""
+
+    def __init__(self, case: Case) -> None:
+        batch, spec = case.batch, case.spec
+        self.case = case
+        self.batch: Batch = batch
+        self.mask = batch.mask
+        log_ratios = batch.log_ratios
+        if spec.importance_sampling_level is Level.SEQUENCE:
+            lengths = np.maximum(batch.lengths, 1)
+            means = np.where(batch.mask, log_ratios, 0.0).sum(axis=1) / lengths
+            log_ratios = np.broadcast_to(means[:, None], log_ratios.shape)
+        self.log_ratio: FloatArray = log_ratios[self.mask]
+        self.advantage: FloatArray = batch.token_advantages[self.mask]
+        self.low, self.high = spec.ratio_bounds
+
+    @cached_property
+    def kl_log_ratio(self) -> FloatArray:
+        """`ref_logps - logps`; empty where the case has no KL term."""
+        if self.batch.ref_logps is None or self.case.spec.beta == 0:
+            return np.empty(0)
+        return (self.batch.ref_logps - self.batch.logps)[self.mask]
+
+    @cached_property
+    def ratio(self) -> FloatArray:
+        return np.exp(np.clip(self.log_ratio, -700.0, 700.0))
+
+    @cached_property
+    def above_high(self) -> FloatArray:
+        """Distance above the upper bound in ulps of the bound."""
+        return (self.ratio - self.high) / self.batch.dtype.ulp(self.high)
+
+    @cached_property
+    def below_low(self) -> FloatArray:
+        """Distance below the lower bound in ulps of the bound; -inf where there is no lower bound."""
+        if self.low == 0.0:
+            return np.full_like(self.ratio, -np.inf)
+        return (self.low - self.ratio) / self.batch.dtype.ulp(self.low)
+
+    @property
+    def off_policy(self) -> bool:
+        return self.batch.old_logps is not None
+
+
+def _at(distance: FloatArray) -> bool:
+    return bool((np.abs(distance) <= AT_BOUND_ULPS).any())
+
+
+def _just(distance: FloatArray) -> bool:
+    return bool(((distance > AT_BOUND_ULPS) & (distance <= JUST_OUTSIDE_ULPS)).any())
+
+
+def _any(flags: Flags) -> bool:
+    return bool(flags.any())
+
+
+def _inside(t: Tokens) -> Flags:
+    return (t.above_high < -AT_BOUND_ULPS) & (t.below_low < -AT_BOUND_ULPS)
+
+
+def _holes(t: Tokens) -> bool:
+    """A masked position before the last unmasked one of its row."""
+    after = np.cumsum(t.mask[:, ::-1], axis=1)[:, ::-1]
+    return _any(~t.mask & (after > 0))
+
+
+_REGIONS: Final = (
+    Region("ratio_inside", "a ratio inside both clip bounds", lambda t: t.off_policy and _any(_inside(t))),
+    Region("ratio_at_low", "a ratio within 4 ulps of the lower clip bound", lambda t: _at(t.below_low)),
+    Region("ratio_at_high", "a ratio within 4 ulps of the upper clip bound", lambda t: _at(t.above_high)),
+    Region("ratio_just_below_low", "a ratio 5 to 256 ulps below the lower bound", lambda t: _just(t.below_low)),
+    Region("ratio_just_above_high", "a ratio 5 to 256 ulps above the upper bound", lambda t: _just(t.above_high)),
+    Region(
+        "clipped_high",
+        "advantage above 0 and ratio above the upper bound: the clip acts",
+        lambda t: _any((t.above_high > AT_BOUND_ULPS) & (t.advantage > 0)),
+    ),
+    Region(
+        "clipped_low",
+        "advantage below 0 and ratio below the lower bound: the clip acts",
+        lambda t: _any((t.below_low > AT_BOUND_ULPS) & (t.advantage < 0)),
+    ),
+    Region(
+        "unclipped_high",
+        "advantage below 0 and ratio above the upper bound: the minimum keeps the ratio",
+        lambda t: _any((t.above_high > AT_BOUND_ULPS) & (t.advantage < 0)),
+    ),
+    Region(
+        "unclipped_low",
+        "advantage above 0 and ratio below the lower bound: the minimum keeps the ratio",
+        lambda t: _any((t.below_low > AT_BOUND_ULPS) & (t.advantage > 0)),
+    ),
+    Region("ratio_far", "a ratio above 3, where a dual clip would act", lambda t: _any(t.ratio > 3)),
+    Region("log_ratio_beyond_20", "a log-ratio beyond 20", lambda t: _any(np.abs(t.log_ratio) > 20)),
+    Region(
+        "ratio_overflow",
+        "a ratio larger than the dtype can hold",
+        lambda t: _any(t.log_ratio > np.log(t.batch.dtype.largest)),
+    ),
+    Region("on_policy", "no old log-probabilities", lambda t: not t.off_policy),
+    Region("advantage_positive", "an advantage above 0", lambda t: _any(t.advantage > 0)),
+    Region("advantage_negative", "an advantage below 0", lambda t: _any(t.advantage < 0)),
+    Region("advantage_zero", "an advantage of 0", lambda t: _any(t.advantage == 0)),
+    Region("advantage_huge", "an advantage of at least 1000", lambda t: _any(np.abs(t.advantage) >= 1000)),
+    Region(
+        "advantage_tiny",
+        "an advantage of at most 1e-4, not 0",
+        lambda t: _any((np.abs(t.advantage) <= 1e-4) & (t.advantage != 0)),
+    ),
+    Region("advantage_per_token", "advantages of shape (B, T)", lambda t: t.batch.advantages.ndim == 2),
+    Region("ref_equal", "reference equal to current", lambda t: _any(t.kl_log_ratio == 0)),
+    Region(
+        "ref_near",
+        "reference within 0.01 of current: k3 cancels",
+        lambda t: _any((np.abs(t.kl_log_ratio) < 0.01) & (t.kl_log_ratio != 0)),
+    ),
+    Region("ref_above", "k3 above 10, reference more likely", lambda t: _any(t.kl_log_ratio > 2.7)),
+    Region("ref_below", "k3 above 10, reference less likely", lambda t: _any(t.kl_log_ratio < -11)),
+    Region("one_token", "a batch of one token", lambda t: t.mask.size == 1),
+    Region("one_row", "B = 1", lambda t: t.batch.rows == 1),
+    Region("one_column", "T = 1", lambda t: t.batch.columns == 1),
+    Region("square", "B = T, above 1", lambda t: t.batch.rows == t.batch.columns > 1),
+    Region("row_empty", "a completion without tokens beside one with", lambda t: 0 in t.batch.lengths and t.mask.any()),
+    Region("batch_empty", "no token at all", lambda t: not t.mask.any()),
+    Region("row_of_one_token", "a completion of one token, T above 1", lambda t: 1 in t.batch.lengths and t.mask.shape[1] > 1),
+    Region("row_full", "a completion that fills T", lambda t: t.batch.columns in t.batch.lengths),
+    Region("holes", "a masked position inside a completion", _holes),
+    Region("lengths_equal", "several completions, all of one length below T", lambda t: _lengths_equal(t.batch)),
+    Region("lengths_ragged", "completions of different lengths", lambda t: len(set(t.batch.lengths)) > 1),
+    Region(
+        "bounds_asymmetric", "epsilon_high differs from epsilon_low", lambda t: abs(t.high + t.low - 2) > 1e-6
+    ),
+    Region(
+        "bounds_dyadic",
+        "clip bounds that every dtype holds exactly",
+        lambda t: BFLOAT16.holds([t.low, t.high]),
+    ),
+)
+
+REGIONS: Final = {region.name: region for region in _REGIONS}
+
+
+def _lengths_equal(batch: Batch) -> bool:
+    lengths = batch.lengths
+    return batch.rows > 1 and 0 < lengths[0] < batch.columns and bool((lengths == lengths[0]).all())
+
+
+def regions_of(case: Case) -> tuple[str, ...]:
+    """Names of the regions that a case is in, in the order of `REGIONS`."""
+    tokens = Tokens(case)
+    return tuple(region.name for region in REGIONS.values() if region.holds(tokens))
+
+
+def missing(needed: Iterable[str], hit: Iterable[str]) -> tuple[str, ...]:
+    """The needed regions that were not hit, sorted."""
+    return tuple(sorted(set(needed) - set(hit)))

@@ -1,0 +1,1 @@
+"""Running: targets in their own process, judging, the command line."""

@@ -1,0 +1,1 @@
+"""What is right: one formula a file, evaluated exactly, with the error that rounding can cause."""
