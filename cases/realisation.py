@@ -32,12 +32,13 @@ def realise(description: Description, dtype: DType, level: Level) -> Batch:
     ref_logps = np.empty(mask.shape)
     advantages = np.empty(mask.shape)
     for i, row in enumerate(description.rows):
-        log_ratios = _log_ratios(row, description, mask[i], dtype, level, random)
+        advantages[i] = _advantages(row, description, dtype, random)
+        reach = _garbage_reach(advantages[i], dtype)
+        log_ratios = _log_ratios(row, description, mask[i], reach, dtype, level, random)
         logps[i], old_logps[i] = _policies(log_ratios, description, dtype, random)
         if level is Level.SEQUENCE:
             _settle_mean(logps[i], old_logps[i], mask[i], float(log_ratios[mask[i]].sum()), dtype)
-        ref_logps[i] = dtype.round(logps[i] + _ref_log_ratios(row, logps[i], dtype, random))
-        advantages[i] = _advantages(row, description, dtype, random)
+        ref_logps[i] = dtype.round(logps[i] + _ref_log_ratios(row, logps[i], mask[i], dtype, random))
     return Batch(
         dtype=dtype,
         logps=logps,
@@ -124,12 +125,23 @@ def _log_ratio(region: Ratio, row: Row, description: Description, dtype: DType, 
             return overflow + 1.0 + 4.0 * share
 
 
+def _garbage_reach(advantages: FloatArray, dtype: DType) -> float:
+    """Largest log-ratio at masked positions: ratio times advantage must not overflow there."""
+    return min(GARBAGE_LOG_RATIO, math.log(dtype.largest / 4.0 / max(1.0, float(np.abs(advantages).max()))))
+
+
 def _log_ratios(
-    row: Row, description: Description, mask: Mask, dtype: DType, level: Level, random: Random
+    row: Row,
+    description: Description,
+    mask: Mask,
+    reach: float,
+    dtype: DType,
+    level: Level,
+    random: Random,
 ) -> FloatArray:
     """Log-ratios of one completion; at sequence level their mean is the region's, the tokens scatter."""
     columns = description.columns
-    garbage = random.uniform(-GARBAGE_LOG_RATIO, GARBAGE_LOG_RATIO, columns)
+    garbage = random.uniform(-reach, reach, columns)
     scatter = random.uniform(-0.5, 0.5, columns)
     if level is Level.SEQUENCE:
         mean = _log_ratio(row.ratios[0], row, description, dtype, random)
@@ -171,22 +183,23 @@ def _settle_mean(logps: FloatArray, old_logps: FloatArray, mask: Mask, wanted: f
     old_logps[free] = dtype.round(logps[free] - missing)
 
 
-def _ref_log_ratios(row: Row, logps: FloatArray, dtype: DType, random: Random) -> FloatArray:
-    """`ref_logps - logps` of one completion; bounded by GARBAGE_LOG_RATIO but where the region asks for more."""
+def _ref_log_ratios(row: Row, logps: FloatArray, mask: Mask, dtype: DType, random: Random) -> FloatArray:
+    """`ref_logps - logps` of one completion, by its region; masked positions hold garbage."""
     columns = logps.size
     share = random.uniform(0.1, 1.0, columns)
     sign = random.choice([-1.0, 1.0], columns)
     match row.reference:
         case Reference.TYPICAL:
-            return sign * share
+            wanted = sign * share
         case Reference.EQUAL:
-            return np.zeros(columns)
+            wanted = np.zeros(columns)
         case Reference.NEAR:
-            return sign * np.maximum(0.008 * share, dtype.ulp(logps))
+            wanted = sign * np.maximum(0.008 * share, dtype.ulp(logps))
         case Reference.ABOVE:
-            return 2.8 + 2.0 * share
+            wanted = 2.8 + 2.0 * share
         case Reference.BELOW:
-            return -11.5 - 4.0 * share
+            wanted = -11.5 - 4.0 * share
+    return np.where(mask, wanted, GARBAGE_LOG_RATIO * sign * share)
 
 
 def _advantages(row: Row, description: Description, dtype: DType, random: Random) -> FloatArray:

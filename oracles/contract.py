@@ -1,0 +1,57 @@
+"""What an implementation may do: the roundings that its answer is allowed to contain.
+
+Every number here counts operations of a correct implementation or is a property of the dtype; none is fitted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from cases.dtypes import DType
+
+EXP_ULPS: Final = 2.0
+"""Relative error of exp in units of u: an exponential is within one ulp, and one ulp is at most 2u."""
+
+DIVISION_ROUNDINGS: Final = 2.0
+"""A quotient may be formed as a product with a rounded reciprocal."""
+
+STORED_ADDITIONS: Final = 3.0
+"""Partial results that may be stored, hence rounded to the dtype, while contributions to one gradient meet."""
+
+
+@dataclass(frozen=True)
+class Contract:
+    """Rounding in one dtype.
+
+    * `u`: unit roundoff of elementwise operations, whose results are stored in the dtype.
+    * `u_sum`: unit roundoff of a reduction: at least float32.
+    * `eta`: absolute error of one operation that underflows.
+    * `largest`: beyond it an intermediate overflows.
+    """
+
+    u: float
+    u_sum: float
+    eta: float
+    largest: float
+
+    @classmethod
+    def of(cls, dtype: DType) -> Contract:
+        """The standard contract of a dtype: round to nearest, exp within one ulp, sums in at least float32."""
+        return cls(dtype.unit_roundoff, dtype.accumulator_roundoff, dtype.underflow, dtype.largest)
+
+    def gamma(self, additions: int) -> float:
+        """Relative error of a chain of `additions` additions, in any order: n u / (1 - n u).
+
+        Source: Higham, Accuracy and Stability of Numerical Algorithms, 2nd edition, lemma 3.1.
+        """
+        nu = additions * self.u_sum
+        return nu / (1.0 - nu)
+
+    def meeting(self, contributions: int) -> float:
+        """Relative error when several contributions to one gradient are added up.
+
+        Two or three are added pairwise in the dtype; many are a reduction whose result is stored.
+        """
+        additions = contributions - 1
+        return min(additions * self.u, self.gamma(additions) + STORED_ADDITIONS * self.u)
