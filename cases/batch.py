@@ -104,9 +104,7 @@ class Batch:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Batch):
             return NotImplemented
-        return all(
-            _equal(getattr(self, field.name), getattr(other, field.name)) for field in fields(self)
-        )
+        return all(_equal(getattr(self, field.name), getattr(other, field.name)) for field in fields(self))
 
     def __hash__(self) -> int:
         return hash((self.dtype.name, self.logps.tobytes(), self.mask.tobytes()))

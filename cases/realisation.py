@@ -148,10 +148,7 @@ def _log_ratios(
         wanted = mean + scatter - (scatter[mask].mean() if mask.any() else 0.0)
     else:
         wanted = np.array(
-            [
-                _log_ratio(row.ratios[t % len(row.ratios)], row, description, dtype, random)
-                for t in range(columns)
-            ]
+            [_log_ratio(row.ratios[t % len(row.ratios)], row, description, dtype, random) for t in range(columns)]
         )
     return np.where(mask, wanted, garbage)
 

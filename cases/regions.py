@@ -63,15 +63,17 @@ class Tokens:
 
     @cached_property
     def above_high(self) -> FloatArray:
-        """Distance above the upper bound in ulps of the bound."""
-        return (self.ratio - self.high) / self.batch.dtype.ulp(self.high)
+        """Distance above the upper bound in ulps of the bound; infinite where it overflows."""
+        with np.errstate(over="ignore"):
+            return (self.ratio - self.high) / self.batch.dtype.ulp(self.high)
 
     @cached_property
     def below_low(self) -> FloatArray:
         """Distance below the lower bound in ulps of the bound; -inf where there is no lower bound."""
         if self.low == 0.0:
             return np.full_like(self.ratio, -np.inf)
-        return (self.low - self.ratio) / self.batch.dtype.ulp(self.low)
+        with np.errstate(over="ignore"):
+            return (self.low - self.ratio) / self.batch.dtype.ulp(self.low)
 
     @property
     def off_policy(self) -> bool:
@@ -156,16 +158,22 @@ _REGIONS: Final = (
     Region("one_row", "B = 1", lambda t: t.batch.rows == 1),
     Region("one_column", "T = 1", lambda t: t.batch.columns == 1),
     Region("square", "B = T, above 1", lambda t: t.batch.rows == t.batch.columns > 1),
-    Region("row_empty", "a completion without tokens beside one with", lambda t: 0 in t.batch.lengths and t.mask.any()),
+    Region(
+        "row_empty",
+        "a completion without tokens beside one with",
+        lambda t: 0 in t.batch.lengths and _any(t.mask),
+    ),
     Region("batch_empty", "no token at all", lambda t: not t.mask.any()),
-    Region("row_of_one_token", "a completion of one token, T above 1", lambda t: 1 in t.batch.lengths and t.mask.shape[1] > 1),
+    Region(
+        "row_of_one_token",
+        "a completion of one token, T above 1",
+        lambda t: 1 in t.batch.lengths and t.mask.shape[1] > 1,
+    ),
     Region("row_full", "a completion that fills T", lambda t: t.batch.columns in t.batch.lengths),
     Region("holes", "a masked position inside a completion", _holes),
     Region("lengths_equal", "several completions, all of one length below T", lambda t: _lengths_equal(t.batch)),
     Region("lengths_ragged", "completions of different lengths", lambda t: len(set(t.batch.lengths)) > 1),
-    Region(
-        "bounds_asymmetric", "epsilon_high differs from epsilon_low", lambda t: abs(t.high + t.low - 2) > 1e-6
-    ),
+    Region("bounds_asymmetric", "epsilon_high differs from epsilon_low", lambda t: abs(t.high + t.low - 2) > 1e-6),
     Region(
         "bounds_dyadic",
         "clip bounds that every dtype holds exactly",

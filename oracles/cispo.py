@@ -16,9 +16,7 @@ from oracles.terms import ratios, with_kl
 
 def loss(formula: Formula) -> Scalar:
     """The loss of a step; 0 where no completion has a token."""
-    step = [
-        token_loss for completion in formula.non_empty for token_loss in _token_losses(completion, formula)
-    ]
+    step = [token_loss for completion in formula.non_empty for token_loss in _token_losses(completion, formula)]
     return formula.total(step) / max(formula.token_count, 1)
 
 

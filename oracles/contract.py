@@ -17,7 +17,7 @@ DIVISION_ROUNDINGS: Final = 2.0
 """A quotient may be formed as a product with a rounded reciprocal."""
 
 STORED_ADDITIONS: Final = 3.0
-"""Partial results that may be stored, hence rounded to the dtype, while contributions to one gradient meet."""
+"""Partial results that may be stored, hence rounded, while contributions to one gradient meet."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Contract:
 
     @classmethod
     def of(cls, dtype: DType) -> Contract:
-        """The standard contract of a dtype: round to nearest, exp within one ulp, sums in at least float32."""
+        """The standard contract: round to nearest, exp within one ulp, sums in at least float32."""
         return cls(dtype.unit_roundoff, dtype.accumulator_roundoff, dtype.underflow, dtype.largest)
 
     def gamma(self, additions: int) -> float:

@@ -43,10 +43,10 @@ class Expectation:
     """The exact answer to a case.
 
     * `loss`: a scalar; `loss_overflows` where an intermediate may exceed the dtype.
-    * `gradients`: one or more outcomes of shape (B, T), of which an element may match any; masked positions are
-      exactly 0 with bound 0.
-    * `hull`: least and greatest derivative, each (B, T), where several undecided decisions enter an element; NaN
-      where they do not; None where no element has any.
+    * `gradients`: one or more outcomes of shape (B, T), of which an element may match any; masked positions
+      are exactly 0 with bound 0.
+    * `hull`: least and greatest derivative, each (B, T), where several undecided decisions enter an element;
+      NaN where they do not; None where no element has any.
     * `gradient_overflows (B, T)`: elements that depend on an intermediate that may exceed the dtype.
     """
 

@@ -1,10 +1,11 @@
 r"""GRPO: every completion weighs the same, whatever its length.
 
 $$\mathcal L = \frac{1}{B} \sum_i \frac{1}{n_i} \sum_t
-    \Big[ \beta \, k3_{it} - \min\big(r_{it} A_{it}, \mathrm{clip}(r_{it}, 1 - \epsilon_{low}, 1 + \epsilon_{high}) A_{it}\big) \Big]$$
+    \Big[ \beta \, k3_{it}
+    - \min\big(r_{it} A_{it}, \mathrm{clip}(r_{it}, 1 - \epsilon_{low}, 1 + \epsilon_{high}) A_{it}\big) \Big]$$
 
-Source: Shao et al. 2024, DeepSeekMath, arXiv 2402.03300. At sequence level, with the ratio of the completion in
-place of the token's, this is GSPO: Zheng et al. 2025, arXiv 2507.18071.
+Source: Shao et al. 2024, DeepSeekMath, arXiv 2402.03300. At sequence level, with the ratio of the completion
+in place of the token's, this is GSPO: Zheng et al. 2025, arXiv 2507.18071.
 """
 
 from __future__ import annotations

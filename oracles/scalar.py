@@ -243,11 +243,7 @@ class Scalar:
         if self.is_exact_zero or other.is_exact_zero:
             radius = 0.0
         else:
-            propagated = (
-                self.magnitude * other.radius
-                + other.magnitude * self.radius
-                + self.radius * other.radius
-            )
+            propagated = self.magnitude * other.radius + other.magnitude * self.radius + self.radius * other.radius
             radius = propagated + contract.u * (magnitude + propagated) + contract.eta * gain
         value = self.value * other.value
         return tape.record(
@@ -349,7 +345,7 @@ def minimum(a: Scalar, b: Scalar) -> Scalar:
 
 
 def clip(x: Scalar, low: Scalar, high: Scalar) -> Scalar:
-    """min(max(x, low), high) with constant bounds. Where rounding can decide either way, the sweep tries both."""
+    """min(max(x, low), high) with constant bounds. Where rounding can decide either way, both are tried."""
     doubt = 0.0
     value, mid = x.value, x.mid
     for bound, side in ((low, -1.0), (high, 1.0)):

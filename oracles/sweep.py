@@ -1,9 +1,9 @@
 """The gradient of a formula: the tape read backwards, exactly, with the rounding error of every step.
 
 Where a decision of `minimum` or `clip` lies within rounding, an implementation may take either side, and
-splits a tie evenly where two rounded numbers coincide. Torch's `min` gives each side the weight 1/2, its `clamp`
-passes the gradient at equality. The sweep is repeated for each of these outcomes, the same at every decision;
-where several decisions enter one element, its value may lie in the hull of all independent choices.
+splits a tie evenly where two rounded numbers coincide: Torch's `min` gives each side the weight 1/2, its
+`clamp` passes the gradient at equality. The sweep is repeated for each of these outcomes, the same at every
+decision; where several decisions enter one element, it may lie in the hull of all independent choices.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PASSES: Final = (0.0, 1.0)
 """Whether an undecided `clip` passes the gradient."""
 
 HALVES: Final = 2.0
-"""A tie of `minimum` inside the clip bounds sends the gradient on in two halves, each of which may underflow."""
+"""A tie inside the clip bounds sends the gradient on in two halves, each of which may underflow."""
 
 _ZERO: Final = arb(0)
 
@@ -39,7 +39,7 @@ class Slopes:
 
 @dataclass(frozen=True)
 class Hull:
-    """For every leaf that several undecided decisions enter: the least and the greatest derivative, or None."""
+    """For every leaf that several undecided decisions enter, its least and greatest derivative; else None."""
 
     bounds: tuple[tuple[arb, arb] | None, ...]
 
@@ -112,7 +112,12 @@ def _sweep(output: Scalar, leaves: Sequence[Scalar], weight: float, passing: flo
                 share = shares[position]
                 if share == 0.0:
                     continue
-                passed, error, passed_size, passed_gain = value * share, radius * share, magnitude * share, gain
+                passed, error, passed_size, passed_gain = (
+                    value * share,
+                    radius * share,
+                    magnitude * share,
+                    gain,
+                )
             elif edge.derivative is None:
                 passed = value if edge.sign > 0 else -value
                 error, passed_size, passed_gain = radius, magnitude, gain
@@ -146,9 +151,7 @@ def _at(values: list[arb | None], leaf: Scalar) -> arb | None:
 def _shares(node: Scalar, weight: float) -> tuple[float, ...]:
     """Weights of the edges of an undecided minimum; a constant operand has no edge."""
     first, second = node.operands
-    return tuple(
-        share for share, operand in ((weight, first), (1.0 - weight, second)) if operand.index >= 0
-    )
+    return tuple(share for share, operand in ((weight, first), (1.0 - weight, second)) if operand.index >= 0)
 
 
 def _hull(output: Scalar, leaves: Sequence[Scalar], decisions: Sequence[Scalar]) -> Hull | None:

@@ -1,7 +1,7 @@
 """The pieces that several losses share: ratios, the clipped surrogate, the KL term.
 
-Sources: Schulman et al. 2017, arXiv 1707.06347 (clipped surrogate); Shao et al. 2024, arXiv 2402.03300 (k3 inside
-the token sum); Zheng et al. 2025, arXiv 2507.18071 (the length-normalised ratio of a completion).
+Sources: Schulman et al. 2017, arXiv 1707.06347 (clipped surrogate); Shao et al. 2024, arXiv 2402.03300 (k3
+inside the token sum); Zheng et al. 2025, arXiv 2507.18071 (the length-normalised ratio of a completion).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def with_kl(policy: Scalar, token: Token, p: Parameters) -> Scalar:
 
 
 def clipped_token_losses(completion: Completion, formula: Formula) -> list[Scalar]:
-    r"""$-\min(r_{it} A_{it}, \mathrm{clip}(r_{it}) A_{it}) + \beta \, k3_{it}$ for every token of a completion."""
+    r"""$\beta \, k3_{it} - \min(r_{it} A_{it}, \mathrm{clip}(r_{it}) A_{it})$ for every token."""
     p = formula.parameters
     return [
         with_kl(-clipped_surrogate(ratio, token.advantage, p), token, p)

@@ -1,0 +1,121 @@
+"""One case put to the targets: submitted, judged, repeated where that is due, and recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from cases.case import Case
+from harness.client import Outcome, TargetFacts, WorkerClient
+from harness.events import CaseJudged
+from harness.judge import Judgement, agree, bits_equal, judge
+from oracles.expectation import Expectation, expect
+from reports.records import Cell, Record, Verdict
+
+REPEAT_EVERY: Final = 16
+SURFACE: Final = "logps"
+
+_NOT_REPEATED: Final = (Verdict.UNSUPPORTED, Verdict.CRASH, Verdict.TIMEOUT)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A case to put, the regions it is in, the number of its description in the run, and the phase."""
+
+    case: Case
+    regions: tuple[str, ...]
+    description: int
+    phase: str
+
+    @property
+    def repeats(self) -> bool:
+        """Whether the case is put twice even if the answer conforms."""
+        return self.description % REPEAT_EVERY == 0
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A target that answered: its process, what it says of itself, and the device it computes on."""
+
+    client: WorkerClient
+    facts: TargetFacts
+    device: str
+
+    def under_conventions(self, case: Case) -> Case:
+        """The case under the conventions that the target declares."""
+        if case.spec.conventions == self.facts.conventions:
+            return case
+        return replace(case, spec=replace(case.spec, conventions=self.facts.conventions))
+
+    def cell(self, case: Case) -> Cell:
+        """The row of the table that a case belongs to."""
+        return Cell(
+            target=self.facts.label,
+            surface=SURFACE,
+            loss_type=str(case.spec.loss_type),
+            level=str(case.spec.importance_sampling_level),
+            beta=case.spec.beta,
+            dtype=case.batch.dtype.name,
+            device=self.device,
+        )
+
+    def judged(self, case: Case) -> Judgement:
+        """Put a case and judge the answer, once."""
+        return judge(case, expect(case), self.client.ask(case, self.device))
+
+
+def put(question: Question, contestants: Sequence[Contestant]) -> Iterator[CaseJudged]:
+    """Put one question to every target; the oracle works while they do."""
+    asked = [(one, replace(question, case=one.under_conventions(question.case))) for one in contestants]
+    for one, own in asked:
+        one.client.submit(own.case, one.device)
+    expectations: dict[str, Expectation] = {}
+    for one, own in asked:
+        if own.case.id not in expectations:
+            expectations[own.case.id] = expect(own.case)
+        yield _answered(one, own, expectations[own.case.id])
+
+
+def _answered(one: Contestant, question: Question, expectation: Expectation) -> CaseJudged:
+    outcome = one.client.receive()
+    judgement = judge(question.case, expectation, outcome)
+    same_bits = None
+    repeated = judgement.verdict not in _NOT_REPEATED and (
+        question.repeats or judgement.verdict is not Verdict.CONFORMS
+    )
+    if repeated:
+        again = one.client.ask(question.case, one.device)
+        judgement = _reconsidered(judgement, expectation, outcome, again)
+        same_bits = bits_equal(outcome, again)
+    row, column = judgement.gradient_at or (None, None)
+    record = Record(
+        cell=one.cell(question.case),
+        case_id=question.case.id,
+        description=question.description,
+        phase=question.phase,
+        rows=question.case.batch.rows,
+        columns=question.case.batch.columns,
+        tokens=question.case.batch.tokens,
+        regions=question.regions,
+        verdict=judgement.verdict,
+        loss=judgement.loss,
+        gradient=judgement.gradient,
+        gradient_row=row,
+        gradient_column=column,
+        message=judgement.message,
+        repeated=repeated,
+        bits_equal=same_bits,
+    )
+    return CaseJudged(record, question.case, outcome.seconds)
+
+
+def _reconsidered(judgement: Judgement, expectation: Expectation, first: Outcome, again: Outcome) -> Judgement:
+    if agree(expectation, first, again):
+        return judgement
+    words = "two answers to the same case differ by more than rounding allows"
+    if first.status != again.status:
+        words = f"the same case ended as {first.status}, then as {again.status}"
+    if judgement.message:
+        words += f"; at first: {judgement.message}"
+    return replace(judgement, verdict=Verdict.NONDETERMINISTIC, message=words)

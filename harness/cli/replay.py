@@ -1,0 +1,46 @@
+"""`lossgate replay`: a stored case again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from harness.cli.options import Device, Format, Python, Timeout
+
+EXAMPLE: Final = "Example: lossgate replay lossgate-runs/20260101-120000-ab12/cases/3f2a91c7d504.json trl"
+
+
+def replay(
+    case: Annotated[str, typer.Argument(help="A case file, or the id of a case in lossgate-runs.")],
+    target: Annotated[
+        str | None, typer.Argument(help="A target (default: the one whose run the case lies in).")
+    ] = None,
+    output: Annotated[Format, typer.Option("--format", help="What to print: table or json.")] = Format.TABLE,
+    python: Python = None,
+    device: Device = "cpu",
+    timeout: Timeout = 60.0,
+) -> None:
+    """Judge one stored case again: does it conform, does it still diverge, or does it fail otherwise?
+
+    Exit code: 0 conforms, 1 fails, 2 wrong usage or no such case, 3 the target did not start, 4 unsupported.
+    """
+    from harness.errors import UsageError
+    from harness.exit_codes import ExitCode
+    from harness.plan import Plan
+    from harness.replay import find, replayed, requested_target
+
+    if output is Format.MARKDOWN:
+        raise UsageError("--format: got 'markdown', takes table, json")
+    path = find(case, Path("lossgate-runs"))
+    name = target if target is not None else requested_target(path)
+    plan = Plan.of([name], device=device, python=python, timeout=timeout)
+    result = replayed(path, name, plan)
+    if output is Format.JSON:
+        print(json.dumps(result.as_json(), indent=2))
+    else:
+        for line in result.lines():
+            typer.echo(line)
+    raise typer.Exit(int(ExitCode(result.exit_code)))

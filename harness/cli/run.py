@@ -1,0 +1,113 @@
+"""`lossgate run`: judge targets, write the run, print the table."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from harness.cli.options import Device, Format, Python, Timeout
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from harness.events import Event, Handler
+    from reports.store import Run
+
+EXAMPLE: Final = "Example: lossgate run trl --loss-type grpo,dapo --beta 0,0.04 --dtype float32 --seed 7"
+RUNS: Final = Path("lossgate-runs")
+LOG_WIDTH: Final = 100
+
+
+def run(
+    target: Annotated[list[str], typer.Argument(help="Targets: trl, my_pkg.losses:grpo_loss, ...")],
+    loss_type: Annotated[str | None, typer.Option(help="Comma-separated (default: all).")] = None,
+    beta: Annotated[str | None, typer.Option(help="Comma-separated (default: 0,0.04).")] = None,
+    dtype: Annotated[str | None, typer.Option(help="Comma-separated (default: float64,float32,bfloat16).")] = None,
+    level: Annotated[str | None, typer.Option(help="token, sequence (default: both).")] = None,
+    examples: Annotated[
+        int | None, typer.Option(help="Drawn cases per cell, on top of the boundary cases (default: 64).")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Same seed, same cases (default: the profile's).")] = None,
+    profile: Annotated[str, typer.Option(help="ci: fixed seed. nightly: fresh seed, longer.")] = "ci",
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for the run (default: lossgate-runs/<time>).")
+    ] = None,
+    output: Annotated[Format, typer.Option("--format", help="What to print.")] = Format.TABLE,
+    every_row: Annotated[bool, typer.Option("--all", help="Print conforming cells too.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    python: Python = None,
+    device: Device = "cpu",
+    timeout: Timeout = 60.0,
+) -> None:
+    """Judge targets against the exact oracles: loss and gradient, per loss type, level, beta and dtype.
+
+    Exit code: 0 all cells conform, 1 a cell fails, 2 wrong usage, 3 a target did not start, 4 nothing was
+    compared or a needed region was never hit, 130 interrupted.
+    """
+    from rich.console import Console
+
+    from harness.engine import execute
+    from harness.outcome import TargetUnavailable
+    from harness.plan import Plan
+    from harness.provenance import provenance
+    from harness.recording import Recorder, fresh_folder
+    from reports.store import Run
+
+    plan = Plan.of(
+        target,
+        profile=profile,
+        loss_types=loss_type,
+        levels=level,
+        betas=beta,
+        dtypes=dtype,
+        examples=examples,
+        seed=seed,
+        device=device,
+        python=python,
+        timeout=timeout,
+    )
+    recorder = Recorder(out if out is not None else fresh_folder(RUNS), {**provenance(), **plan.as_facts()})
+    handlers: list[Handler] = [recorder] if quiet else [recorder, _progress(Console(stderr=True))]
+
+    def emit(event: Event) -> None:
+        for handler in handlers:
+            handler(event)
+
+    try:
+        exit_code = execute(plan, emit)
+    except TargetUnavailable:
+        recorder.discard()
+        raise
+    _print(Run.load(recorder.path), output, every_row)
+    raise typer.Exit(int(exit_code))
+
+
+def _progress(console: Console) -> Handler:
+    from harness.progress import ProgressBar, ProgressLines
+
+    return ProgressBar(console) if console.is_terminal else ProgressLines(console)
+
+
+def _print(run: Run, output: Format, every_row: bool) -> None:
+    from rich.console import Console
+
+    from reports import json_report, markdown, terminal
+    from reports.table import cell_table
+
+    table = cell_table(run.rows)
+    if output is Format.TABLE:
+        console = Console() if sys.stdout.isatty() else Console(width=LOG_WIDTH)
+        terminal.render(table, run.facts, console, show_all=every_row)
+        _say_what_was_missed(run)
+        print(f"run: {run.path}")
+        return
+    print({Format.JSON: json_report, Format.MARKDOWN: markdown}[output].render(table, run.facts))
+    print(f"run: {run.path}", file=sys.stderr)
+
+
+def _say_what_was_missed(run: Run) -> None:
+    for cell, regions in run.facts.get("missing_regions", {}).items():
+        print(f"not judged: {cell} never met {', '.join(regions)}")

@@ -1,0 +1,43 @@
+"""`lossgate smoke`: is the adapter sound?"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import typer
+
+from harness.cli.options import Device, Python, Timeout
+
+EXAMPLE: Final = "Example: lossgate smoke trl"
+
+
+def smoke(
+    target: Annotated[str, typer.Argument(help="A target, such as trl.")],
+    loss_type: Annotated[
+        str | None, typer.Option(help="The loss a function without a loss_type parameter computes.")
+    ] = None,
+    python: Python = None,
+    device: Device = "cpu",
+    timeout: Timeout = 60.0,
+) -> None:
+    """Three cases that a sound adapter passes whatever the implementation's faults.
+
+    Exit code: 0 sound, 1 not, 2 wrong usage, 3 the target did not start.
+    """
+    from harness.asking import Contestant
+    from harness.engine import client_for
+    from harness.exit_codes import ExitCode
+    from harness.plan import Plan
+    from harness.smoke import smoke as checks_of
+
+    plan = Plan.of([target], loss_types=loss_type, device=device, python=python, timeout=timeout)
+    with client_for(plan, target) as client:
+        typer.echo(client.facts.label)
+        checks = []
+        for check in checks_of(Contestant(client, client.facts, plan.device)):
+            checks.append(check)
+            typer.echo(f"  {'ok  ' if check.passed else 'FAIL'}  {check.name}")
+            if check.message:
+                typer.echo(f"        {check.message}")
+    sound = all(check.passed for check in checks)
+    raise typer.Exit(int(ExitCode.CONFORMS if sound else ExitCode.DIVERGES))

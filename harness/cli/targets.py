@@ -1,0 +1,48 @@
+"""`lossgate targets`: what can be tested here, and what each supports."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Final
+
+import typer
+
+from harness.cli.options import Format, Python
+
+EXAMPLE: Final = "Example: lossgate targets --python ../fork/.venv/bin/python"
+
+
+def targets(
+    python: Python = None,
+    output: Annotated[Format, typer.Option("--format", help="What to print: table or json.")] = Format.TABLE,
+) -> None:
+    """List the targets, what each supports, and whether it loads here.
+
+    Exit code: 0, or 2 for wrong usage.
+    """
+    from harness.errors import UsageError
+    from harness.listing import listing
+
+    if output is Format.MARKDOWN:
+        raise UsageError("--format: got 'markdown', takes table, json")
+    entries = listing(str(python) if python is not None else None)
+    if output is Format.JSON:
+        print(json.dumps({"format": "lossgate-targets/1", "targets": entries}, indent=2))
+        return
+    for entry in entries:
+        typer.echo(f"{entry['name']:<18}{entry['about']}")
+        for line in _details(entry):
+            typer.echo(f"{'':<18}{line}")
+
+
+def _details(entry: dict[str, Any]) -> list[str]:
+    if not entry["checked"]:
+        return []
+    if not entry["loads"]:
+        return [f"does not load here: {entry['why_not']}"] + ([entry["hint"]] if entry["hint"] else [])
+    supports = entry["supports"]
+    return [
+        f"loads here: {entry['label']}",
+        f"loss types {', '.join(supports['loss_types'])}; levels {', '.join(supports['levels'])}",
+        f"dtypes {', '.join(supports['dtypes'])}; options {', '.join(supports['options'])}",
+    ]

@@ -1,0 +1,52 @@
+"""What happens in a run, as typed events; the terminal and the files are handlers of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from cases.case import Case
+from reports.records import Cell, Record
+
+
+@dataclass(frozen=True)
+class RunStarted:
+    """All targets answered: what they say of themselves, by label. `questions` cases will be put to them."""
+
+    targets: Mapping[str, Any]
+    questions: int
+
+
+@dataclass(frozen=True)
+class CaseJudged:
+    """One case was judged in one cell; `seconds` is the time in the target's own call."""
+
+    record: Record
+    case: Case
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Shrinking:
+    """A failing cell's witness is about to be made smaller."""
+
+    cell: Cell
+
+
+@dataclass(frozen=True)
+class RunFinished:
+    """The run ended; `complete` is False where it was cut short. `witnesses` are the cells'."""
+
+    facts: Mapping[str, Any]
+    complete: bool
+    witnesses: tuple[Case, ...]
+
+
+Event = RunStarted | CaseJudged | Shrinking | RunFinished
+
+
+class Handler(Protocol):
+    """Takes every event of a run, in order."""
+
+    def __call__(self, event: Event) -> None: ...

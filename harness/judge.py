@@ -1,0 +1,223 @@
+"""Whether an answer is what the formula says: explained by rounding, or not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from cases.case import Case
+from cases.dtypes import FloatArray
+from cases.spec import Level
+from harness.client import Outcome
+from oracles.expectation import Exact, Expectation
+from reports.records import NOT_COMPARED, Divergence, Verdict
+
+REPEAT_FACTOR: Final = 2.0
+"""Two answers within the bound of the same exact number are at most twice the bound apart."""
+
+_UNANSWERED: Final = {
+    "unsupported": Verdict.UNSUPPORTED,
+    "error": Verdict.ERROR,
+    "crash": Verdict.CRASH,
+    "timeout": Verdict.TIMEOUT,
+}
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """How one case ended: the verdict, by how much, where in the gradient, and in words ("" if it conforms)."""
+
+    verdict: Verdict
+    loss: Divergence = NOT_COMPARED
+    gradient: Divergence = NOT_COMPARED
+    gradient_at: tuple[int, int] | None = None
+    message: str = ""
+
+
+def judge(case: Case, expectation: Expectation, outcome: Outcome) -> Judgement:
+    """Compare an outcome with what the oracle expects."""
+    if outcome.status != "ok":
+        return Judgement(_UNANSWERED[outcome.status], message=outcome.message)
+    if outcome.loss is None or outcome.gradient is None:
+        raise ValueError("outcome: an answer has a loss and a gradient")
+    loss, loss_fault, loss_overflowed = _judge_loss(case, expectation, outcome.loss)
+    gradient = _judge_gradient(case, expectation, outcome.gradient)
+    faults = [fault for fault in (loss_fault, gradient.fault) if fault]
+    if faults:
+        return Judgement(Verdict.DIVERGES, loss, gradient.divergence, gradient.at, "; ".join(faults))
+    if loss_overflowed or gradient.overflowed:
+        message = _overflow_words(case, expectation, loss_overflowed, gradient)
+        return Judgement(Verdict.OVERFLOW, loss, gradient.divergence, gradient.at, message)
+    return Judgement(Verdict.CONFORMS, loss, gradient.divergence, gradient.at)
+
+
+def agree(expectation: Expectation, first: Outcome, second: Outcome) -> bool:
+    """Whether two answers to the same case are as near to each other as rounding in any order allows."""
+    if first.status != second.status:
+        return False
+    if first.loss is None or second.loss is None or first.gradient is None or second.gradient is None:
+        return True
+    if not _near(first.loss, second.loss, expectation.loss.bound, expectation.loss_overflows):
+        return False
+    # An undecided element may take another outcome the second time.
+    values = np.array([exact.high for exact in expectation.gradients])
+    ends = [values.max(axis=0) - values.min(axis=0)]
+    if expectation.hull is not None:
+        ends.append(np.nan_to_num(expectation.hull[1] - expectation.hull[0]))
+    bound = np.max([exact.bound for exact in expectation.gradients], axis=0) + np.max(ends, axis=0) / 2
+    return _near(first.gradient, second.gradient, bound, expectation.gradient_overflows)
+
+
+def bits_equal(first: Outcome, second: Outcome) -> bool | None:
+    """Whether two answers are the same bits; None where one of them is no answer."""
+    ours, theirs = _bits(first), _bits(second)
+    return None if ours is None or theirs is None else ours == theirs
+
+
+def _bits(outcome: Outcome) -> bytes | None:
+    if outcome.loss is None or outcome.gradient is None:
+        return None
+    return np.append(outcome.gradient, outcome.loss).tobytes()
+
+
+def _near(
+    first: FloatArray | float,
+    second: FloatArray | float,
+    bound: FloatArray,
+    overflows: bool | npt.NDArray[np.bool_],
+) -> bool:
+    first, second = np.asarray(first), np.asarray(second)
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(first - second)
+    same = (first == second) | (np.isnan(first) & np.isnan(second))
+    return bool(np.all(same | (apart <= REPEAT_FACTOR * bound) | overflows))
+
+
+def _judge_loss(case: Case, expectation: Expectation, answer: float) -> tuple[Divergence, str, bool]:
+    """Divergence of the loss, the fault in words or "", and whether it overflowed excusably."""
+    exact = expectation.loss
+    if not np.isfinite(answer):
+        if expectation.loss_overflows:
+            return NOT_COMPARED, "", True
+        words = f"loss is {answer} where the formula gives {_number(exact.high[0])}"
+        return _infinite(), words, False
+    error = exact.error(np.array([answer]))
+    ratio = _ratio(error, exact.bound)
+    divergence = _divergence(case, error[0], ratio[0], exact.high[0])
+    if ratio[0] <= 1.0:
+        return divergence, "", False
+    return divergence, f"loss is {_number(answer)}, the formula gives {_within(exact, 0)}", False
+
+
+@dataclass(frozen=True)
+class _Gradient:
+    divergence: Divergence
+    at: tuple[int, int] | None
+    fault: str
+    overflowed: bool
+    not_finite_where_finite: bool = False
+
+
+def _judge_gradient(case: Case, expectation: Expectation, answer: FloatArray) -> _Gradient:
+    mask = case.batch.mask
+    finite = np.isfinite(answer)
+    excused = _excused(case, expectation)
+    error, ratio, nearest = _against_outcomes(expectation, answer)
+    ratio = np.where(finite, ratio, np.where(excused, 0.0, np.inf))
+    overflowed = bool((~finite & excused).any())
+    compared = np.where(np.isnan(ratio), 0.0, ratio)
+    at = np.unravel_index(int(np.argmax(compared)), compared.shape)
+    row, column = int(at[0]), int(at[1])
+    exact = expectation.gradients[int(nearest[at])]
+    if not finite[at]:
+        divergence = NOT_COMPARED if excused[at] else _infinite()
+    else:
+        divergence = _divergence(case, float(error[at]), float(ratio[at]), float(exact.high[at]))
+    held = np.abs(expectation.gradients[0].high) <= case.batch.dtype.largest
+    formula_finite = bool((~finite & excused & held).any())
+    if ratio[at] <= 1.0:
+        return _Gradient(divergence, (row, column), "", overflowed, formula_finite)
+    where = f"completion {row}, token {column}"
+    if not mask[at]:
+        fault = f"gradient at a masked position ({where}) is {_number(answer[at])}, not 0"
+    elif not finite[at]:
+        fault = f"gradient is {answer[at]} at {where}, where the formula gives {_number(exact.high[at])}"
+    else:
+        fault = f"gradient is {_number(answer[at])} at {where}, the formula gives {_within(exact, at)}"
+    others = int((compared > 1.0).sum()) - 1
+    if others:
+        fault += f" (and {others} more element{'s' if others > 1 else ''})"
+    return _Gradient(divergence, (row, column), fault, overflowed, formula_finite)
+
+
+def _excused(case: Case, expectation: Expectation) -> npt.NDArray[np.bool_]:
+    """Elements that need not be finite: those whose own intermediate overflows; at sequence level the row."""
+    overflows = expectation.gradient_overflows
+    if case.spec.importance_sampling_level is Level.SEQUENCE:
+        return np.broadcast_to(overflows.any(axis=1, keepdims=True), overflows.shape)
+    return overflows
+
+
+def _against_outcomes(
+    expectation: Expectation, answer: FloatArray
+) -> tuple[FloatArray, FloatArray, npt.NDArray[np.int64]]:
+    """Error, error / bound and index of the nearest outcome, elementwise."""
+    errors = np.array([exact.error(answer) for exact in expectation.gradients])
+    ratios = np.array(
+        [_ratio(error, exact.bound) for error, exact in zip(errors, expectation.gradients, strict=True)]
+    )
+    nearest = np.argmin(np.nan_to_num(ratios, nan=np.inf), axis=0)
+    error = np.take_along_axis(errors, nearest[None], axis=0)[0]
+    ratio = np.take_along_axis(ratios, nearest[None], axis=0)[0]
+    if expectation.hull is not None:
+        least, greatest = expectation.hull
+        bound = np.max([exact.bound for exact in expectation.gradients], axis=0)
+        with np.errstate(invalid="ignore"):
+            outside = np.maximum(np.maximum(least - answer, answer - greatest), 0.0)
+            # The hull's ends are rounded to float64.
+            in_hull = _ratio(outside, bound + np.spacing(np.maximum(np.abs(least), np.abs(greatest))))
+        better = np.isfinite(least) & (in_hull < ratio)
+        error, ratio = np.where(better, outside, error), np.where(better, in_hull, ratio)
+    return error, ratio, nearest
+
+
+def _ratio(error: FloatArray, bound: FloatArray) -> FloatArray:
+    """error / bound; 0 where the error is 0, infinite where only the bound is."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return np.where(error == 0.0, 0.0, np.where(np.isinf(bound), 0.0, error / bound))
+
+
+def _divergence(case: Case, error: float, ratio: float, exact: float) -> Divergence:
+    ulp = float(case.batch.dtype.ulp(exact)) if np.isfinite(exact) else np.inf
+    return Divergence(float(error), float(error) / ulp, float(ratio))
+
+
+def _infinite() -> Divergence:
+    return Divergence(np.inf, np.inf, np.inf)
+
+
+def _number(value: float) -> str:
+    return f"{float(value):.9g}"
+
+
+def _within(exact: Exact, at: int | tuple[np.intp, ...]) -> str:
+    return f"{_number(exact.high[at])} within {float(exact.bound[at]):.2g}"
+
+
+def _overflow_words(case: Case, expectation: Expectation, loss_overflowed: bool, gradient: _Gradient) -> str:
+    loss_held = abs(float(expectation.loss.high[0])) <= case.batch.dtype.largest
+    finite: list[str] = []
+    infinite: list[str] = []
+    if loss_overflowed:
+        (finite if loss_held else infinite).append("loss")
+    if gradient.overflowed:
+        (finite if gradient.not_finite_where_finite else infinite).append("gradient")
+    words = []
+    if finite:
+        words.append(f"{' and '.join(finite)} NaN or infinite where the formula is finite")
+    if infinite:
+        words.append(f"{' and '.join(infinite)} not finite, beyond the dtype in the formula too")
+    return "; ".join(words)

@@ -1,0 +1,157 @@
+"""What is asked of a target and what comes back, as values; and how they travel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from cases.case import Case
+from cases.dtypes import FloatArray
+from cases.spec import Conventions
+from harness.worker import protocol
+
+Status = Literal["ok", "unsupported", "error", "crash", "timeout"]
+FailureKind = Literal["not_installed", "unknown", "broken", "interpreter"]
+
+_FLOATS: Final = ("logps", "old_logps", "ref_logps", "advantages")
+
+
+class TargetUnavailable(RuntimeError):
+    """A target did not start.
+
+    `kind` is "not_installed", "unknown" (no such target, or used wrongly), "broken" (its import or set-up
+    failed) or "interpreter" (no Python to run it in); `hint` says what to do; `details` is the end of a
+    traceback or of what was printed. Both may be empty.
+    """
+
+    def __init__(self, kind: FailureKind, message: str, hint: str = "", details: str = "") -> None:
+        super().__init__(message)
+        self.kind: FailureKind = kind
+        self.message = message
+        self.hint = hint
+        self.details = details
+
+    @classmethod
+    def from_header(cls, header: Mapping[str, Any]) -> TargetUnavailable:
+        """The failure that a worker reports."""
+        return cls(header["kind"], header["message"], header["hint"], header.get("traceback", ""))
+
+
+@dataclass(frozen=True)
+class TargetSupport:
+    """What a target says it takes; `options` are "beta", "old_logps", "token_advantages", "split"."""
+
+    loss_types: tuple[str, ...]
+    levels: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    options: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TargetFacts:
+    """What a target says of itself, and what it runs in."""
+
+    label: str
+    versions: Mapping[str, str]
+    supports: TargetSupport
+    conventions: Conventions
+    replaced: tuple[str, ...]
+    python: str
+    torch: str
+    platform: str
+
+    @classmethod
+    def from_headers(cls, hello: Mapping[str, Any], opened: Mapping[str, Any]) -> TargetFacts:
+        """The facts in a worker's answers to `hello` and `open`."""
+        return cls(
+            label=opened["label"],
+            versions=MappingProxyType(opened["versions"]),
+            supports=TargetSupport(**{name: tuple(taken) for name, taken in opened["supports"].items()}),
+            conventions=Conventions(**opened["conventions"]),
+            replaced=tuple(opened["replaced"]),
+            python=hello["python"],
+            torch=hello["torch"],
+            platform=hello["platform"],
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What became of a case.
+
+    * `ok`: `loss` and `gradient` `(B, T)` (d loss / d logps) are there, finite or not.
+    * `unsupported`, `error`: the target declined; it raised, or what it returned is no loss.
+    * `crash`, `timeout`: its process died; it did not answer in time and was killed.
+
+    The first line of `message` is one sentence whose subject is the target; a traceback and what the target
+    printed may follow. `seconds` is the time of the loss and its gradient inside the target; for `crash` and
+    `timeout`, how long an answer was waited for. `notes` say what the case left behind and was put right.
+    """
+
+    status: Status
+    loss: float | None = None
+    gradient: FloatArray | None = None
+    message: str = ""
+    seconds: float = 0.0
+    notes: tuple[str, ...] = ()
+    loss_dtype: str | None = None
+
+    @classmethod
+    def from_message(cls, answer: protocol.Message, printed: str) -> Outcome:
+        """The outcome in a worker's answer to `case`; an error also shows what the target printed."""
+        header = answer.header
+        message = header.get("message", "")
+        if header["status"] == "error":
+            message = explained(message, header.get("traceback", ""), printed)
+        return cls(
+            status=header["status"],
+            loss=header.get("loss"),
+            gradient=_array(answer, "gradient"),
+            message=message,
+            seconds=header.get("seconds", 0.0),
+            notes=tuple(header["notes"]),
+            loss_dtype=header.get("loss_dtype"),
+        )
+
+
+def explained(sentence: str, traceback: str, printed: str) -> str:
+    """A sentence, and below it what there is to explain it."""
+    parts = [sentence]
+    if traceback:
+        parts.append(traceback)
+    if printed:
+        parts.append(f"it printed:\n{printed}")
+    return "\n".join(parts)
+
+
+def case_request(case: Case, device: str) -> bytes:
+    """The request that asks for the outcome of a case."""
+    batch = case.batch
+    arrays = [(name, getattr(batch, name)) for name in _FLOATS]
+    tensors = [
+        protocol.Tensor(name, protocol.FLOAT64, array.shape, array.astype("<f8", copy=False).tobytes())
+        for name, array in arrays
+        if array is not None
+    ]
+    tensors.append(protocol.Tensor("mask", protocol.UINT8, batch.mask.shape, batch.mask.tobytes()))
+    header = {
+        "request": "case",
+        "dtype": batch.dtype.name,
+        "device": device,
+        "spec": asdict(case.spec),
+        "split": asdict(case.split),
+    }
+    return protocol.pack(header, tensors)
+
+
+def _array(answer: protocol.Message, name: str) -> FloatArray | None:
+    place = answer.places.get(name)
+    if place is None:
+        return None
+    array = np.frombuffer(answer.payload, dtype="<f8", count=place.count, offset=place.offset)
+    array.setflags(write=False)
+    return array.reshape(place.shape)

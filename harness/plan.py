@@ -1,0 +1,167 @@
+"""What a run is asked to do: which targets, which cells, how many cases."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from cases.dtypes import DTYPES, DType
+from cases.spec import Level, LossType
+from harness.errors import UsageError, unknown
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Defaults that belong together; `seed` None takes a fresh one for every run."""
+
+    name: str
+    about: str
+    examples: int
+    seed: int | None
+    betas: tuple[float, ...]
+    dtypes: tuple[str, ...]
+
+
+PROFILES: Final = {
+    profile.name: profile
+    for profile in (
+        Profile("ci", "fixed seed, for a gate", 64, 0, (0.0, 0.04), ("float64", "float32", "bfloat16")),
+        Profile(
+            "nightly",
+            "fresh seed, longer, with beta 1 and float16",
+            512,
+            None,
+            (0.0, 0.04, 1.0),
+            ("float64", "float32", "bfloat16", "float16"),
+        ),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run before it starts. `examples` descriptions are drawn on top of the boundary phase."""
+
+    targets: tuple[str, ...]
+    loss_types: tuple[LossType, ...]
+    levels: tuple[Level, ...]
+    betas: tuple[float, ...]
+    dtypes: tuple[DType, ...]
+    examples: int
+    seed: int
+    profile: str
+    device: str = "cpu"
+    python: str = field(default_factory=lambda: sys.executable)
+    timeout: float = 60.0
+
+    @classmethod
+    def of(
+        cls,
+        targets: Sequence[str],
+        *,
+        profile: str = "ci",
+        loss_types: str | None = None,
+        levels: str | None = None,
+        betas: str | None = None,
+        dtypes: str | None = None,
+        examples: int | None = None,
+        seed: int | None = None,
+        device: str = "cpu",
+        python: Path | None = None,
+        timeout: float = 60.0,
+    ) -> Plan:
+        """Read what a command line says; lists are separated by commas, None takes the profile's.
+
+        Raises `UsageError` naming what is unknown or out of range and what is taken.
+        """
+        if not targets:
+            raise UsageError("no target given", "lossgate targets lists what can be tested here")
+        if profile not in PROFILES:
+            raise unknown("profile", profile, PROFILES)
+        chosen = PROFILES[profile]
+        if seed is None:
+            seed = chosen.seed if chosen.seed is not None else int.from_bytes(os.urandom(4), "big")
+        if seed < 0:
+            raise UsageError(f"--seed: got {seed}, takes an integer of at least 0")
+        examples = chosen.examples if examples is None else examples
+        if examples < 1:
+            raise UsageError(f"--examples: got {examples}, takes an integer of at least 1")
+        if not (timeout > 0 and math.isfinite(timeout)):
+            raise UsageError(f"--timeout: got {timeout:g}, takes seconds above 0")
+        return cls(
+            targets=tuple(dict.fromkeys(targets)),
+            loss_types=_listed(loss_types, tuple(LossType), "loss type", _named(LossType)),
+            levels=_listed(levels, tuple(Level), "level", _named(Level)),
+            betas=_listed(betas, chosen.betas, "beta", _beta),
+            dtypes=_listed(dtypes, [DTYPES[name] for name in chosen.dtypes], "dtype", _dtype),
+            examples=examples,
+            seed=seed,
+            profile=profile,
+            device=device,
+            python=str(python) if python is not None else sys.executable,
+            timeout=timeout,
+        )
+
+    @property
+    def cells_per_target(self) -> int:
+        """How many rows of the table each target gets."""
+        return len(self.loss_types) * len(self.levels) * len(self.betas) * len(self.dtypes)
+
+    def as_facts(self) -> dict[str, Any]:
+        """The plan as JSON data for the record of the run."""
+        return {
+            "requested": list(self.targets),
+            "loss_types": [str(loss_type) for loss_type in self.loss_types],
+            "levels": [str(level) for level in self.levels],
+            "betas": list(self.betas),
+            "dtypes": [dtype.name for dtype in self.dtypes],
+            "examples": self.examples,
+            "seed": self.seed,
+            "profile": self.profile,
+            "device": self.device,
+            "python": self.python,
+            "timeout": self.timeout,
+        }
+
+
+def _listed(text: str | None, default: Iterable[T], kind: str, read: Callable[[str], T]) -> tuple[T, ...]:
+    if text is None:
+        return tuple(default)
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if not words:
+        raise UsageError(f"no {kind} given: takes one or more, separated by commas")
+    return tuple(dict.fromkeys(read(word) for word in words))
+
+
+def _named(kind: type[LossType] | type[Level]) -> Callable[[str], Any]:
+    label = "loss type" if kind is LossType else "level"
+
+    def read(word: str) -> LossType | Level:
+        if word not in set(kind):
+            raise unknown(label, word, kind)
+        return kind(word)
+
+    return read
+
+
+def _dtype(word: str) -> DType:
+    if word not in DTYPES:
+        raise unknown("dtype", word, DTYPES)
+    return DTYPES[word]
+
+
+def _beta(word: str) -> float:
+    try:
+        beta = float(word)
+    except ValueError:
+        beta = math.nan
+    if not (beta >= 0 and math.isfinite(beta)):
+        raise UsageError(f"--beta: got {word!r}, takes numbers of at least 0, separated by commas")
+    return beta

@@ -1,0 +1,126 @@
+"""A stored case put to a target again."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from cases.case import Case, CaseFormatError
+from harness.asking import Contestant
+from harness.engine import client_for
+from harness.errors import UsageError, did_you_mean
+from harness.exit_codes import ExitCode
+from harness.judge import Judgement
+from harness.plan import Plan
+from reports.records import Cell, Divergence, Verdict
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What became of the case this time."""
+
+    case: Case
+    cell: Cell
+    judgement: Judgement
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """0 where it conforms or overflows, 1 where it fails, 4 where it was not compared."""
+        if self.judgement.verdict is Verdict.UNSUPPORTED:
+            return ExitCode.INCOMPARABLE
+        return ExitCode.DIVERGES if self.judgement.verdict.fails else ExitCode.CONFORMS
+
+    def lines(self) -> list[str]:
+        """The result in plain text."""
+        cell, found = self.cell, self.judgement
+        lines = [
+            f"{cell}  case {self.case.id}",
+            f"  {found.verdict}: {found.verdict.about}",
+        ]
+        lines += [f"  {line}" for line in found.message.splitlines()]
+        for name, divergence in (("loss", found.loss), ("gradient", found.gradient)):
+            if not math.isnan(divergence.ratio):
+                lines.append(
+                    f"  {name}: error {divergence.absolute:.3g}, {divergence.ulps:.3g} ulps, "
+                    f"error / bound {divergence.ratio:.3g}"
+                )
+        return lines
+
+    def as_json(self) -> dict[str, Any]:
+        """The result as JSON data; null where nothing was compared, "inf" where an error has no bound."""
+        found = self.judgement
+        return {
+            "format": "lossgate-replay/1",
+            "case": self.case.id,
+            "cell": asdict(self.cell),
+            "verdict": str(found.verdict),
+            "message": found.message,
+            "loss": _numbers(found.loss),
+            "gradient": _numbers(found.gradient),
+            "gradient_at": found.gradient_at,
+            "exit_code": int(self.exit_code),
+        }
+
+
+def find(name: str, runs: Path) -> Path:
+    """The file of a case: a path, or an id looked up in the runs below a folder, the newest first.
+
+    Raises `UsageError` when there is none.
+    """
+    path = Path(name)
+    if path.is_file():
+        return path
+    if path.suffix == ".json" or "/" in name:
+        raise UsageError(f"no case file {name}", "a run keeps its cases in its folder cases/")
+    stored = sorted(runs.glob("*/cases/*.json"), reverse=True)
+    for candidate in stored:
+        if candidate.stem == name:
+            return candidate
+    raise UsageError(
+        f"no case {name!r} in {runs}: takes a case file, or the id of a case that a run there kept",
+        did_you_mean(name, [candidate.stem for candidate in stored]),
+    )
+
+
+def requested_target(path: Path) -> str:
+    """The target of the run a case file lies in. Raises `UsageError` when that cannot be told."""
+    described = path.resolve().parent.parent / "run.json"
+    try:
+        requested = json.loads(described.read_text(encoding="utf-8"))["requested"]
+    except (OSError, ValueError, KeyError, TypeError):
+        requested = []
+    if len(requested) != 1:
+        raise UsageError(
+            f"no target given, and {path} does not lie in a run of one target",
+            f"name it: lossgate replay {path} TARGET",
+        )
+    return str(requested[0])
+
+
+def replayed(path: Path, target: str, plan: Plan) -> Replayed:
+    """Put the case in a file to a target.
+
+    Raises `UsageError` when the file holds no case, `TargetUnavailable` when the target does not start.
+    """
+    try:
+        case = Case.from_json(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {path}: {error}") from error
+    except CaseFormatError as error:
+        raise UsageError(f"{path}: {error}", "lossgate run writes case files into the folder of a run") from error
+    with client_for(replace(plan, loss_types=(case.spec.loss_type,)), target) as client:
+        one = Contestant(client, client.facts, plan.device)
+        return Replayed(case, one.cell(case), one.judged(case))
+
+
+def _numbers(divergence: Divergence) -> dict[str, float | str | None]:
+    return {name: _json(value) for name, value in asdict(divergence).items()}
+
+
+def _json(value: float) -> float | str | None:
+    if math.isnan(value):
+        return None
+    return value if math.isfinite(value) else "inf"

@@ -1,0 +1,107 @@
+"""What a run has seen so far, per cell: witnesses, failing cases, regions, and the exit code they add up to."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cases.case import Case
+from cases.regions import missing
+from harness.events import CaseJudged
+from harness.exit_codes import ExitCode
+from oracles.registry import ORACLES
+from reports.records import Cell, Verdict, worst
+
+_COMPARED = (Verdict.CONFORMS, Verdict.DIVERGES, Verdict.OVERFLOW, Verdict.NONDETERMINISTIC)
+
+
+@dataclass(frozen=True)
+class Failing:
+    """The failing case of a cell that is the simplest to start shrinking from."""
+
+    judged: CaseJudged
+
+
+@dataclass
+class _CellTally:
+    spec_regions: tuple[str, ...]
+    regions: set[str] = field(default_factory=set)
+    compared: int = 0
+    witness: dict[Verdict, CaseJudged] = field(default_factory=dict)
+    simplest: dict[Verdict, CaseJudged] = field(default_factory=dict)
+
+    @property
+    def verdict(self) -> Verdict:
+        return worst(self.witness)
+
+
+class Tally:
+    """Takes every judged case in order."""
+
+    def __init__(self) -> None:
+        self._cells: dict[Cell, _CellTally] = {}
+        self._case_set = hashlib.sha256()
+
+    def add(self, judged: CaseJudged) -> None:
+        """Count one judged case."""
+        record = judged.record
+        spec = judged.case.spec
+        cell = self._cells.setdefault(record.cell, _CellTally(ORACLES[spec.loss_type].regions(spec)))
+        if record.phase != "shrunk":
+            self._case_set.update(record.case_id.encode())
+        if record.verdict in _COMPARED:
+            cell.compared += 1
+            cell.regions.update(record.regions)
+        known = cell.witness.get(record.verdict)
+        if known is None or _prominence(judged) > _prominence(known):
+            cell.witness[record.verdict] = judged
+        simplest = cell.simplest.get(record.verdict)
+        if simplest is None or record.tokens < simplest.record.tokens:
+            cell.simplest[record.verdict] = judged
+
+    def failing(self, verdicts: Sequence[Verdict]) -> Iterator[Failing]:
+        """The simplest failing case of every cell whose verdict is one of `verdicts`."""
+        for cell in list(self._cells.values()):
+            if cell.verdict in verdicts:
+                yield Failing(cell.simplest[cell.verdict])
+
+    @property
+    def witnesses(self) -> tuple[Case, ...]:
+        """The case that shows each cell's largest divergence at its verdict."""
+        return tuple(cell.witness[cell.verdict].case for cell in self._cells.values())
+
+    @property
+    def missing_regions(self) -> dict[str, list[str]]:
+        """For cells that were compared: the regions their loss needs that no compared case was in."""
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        for cell, tally in self._cells.items():
+            absent = missing(tally.spec_regions, tally.regions) if tally.compared else ()
+            if absent:
+                found[str(cell)] = list(absent)
+        return dict(found)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """What the verdicts add up to."""
+        if any(cell.verdict.fails for cell in self._cells.values()):
+            return ExitCode.DIVERGES
+        compared: defaultdict[str, int] = defaultdict(int)
+        for cell, tally in self._cells.items():
+            compared[cell.target] += tally.compared
+        if not all(compared.values()) or self.missing_regions:
+            return ExitCode.INCOMPARABLE
+        return ExitCode.CONFORMS
+
+    def as_facts(self) -> dict[str, Any]:
+        """What a report says of the cases of a run."""
+        return {"case_set": self._case_set.hexdigest()[:16], "missing_regions": self.missing_regions}
+
+
+def _prominence(judged: CaseJudged) -> tuple[bool, float]:
+    """A shrunk case first, then the largest error / bound; NaN, not compared, last."""
+    record = judged.record
+    ratios = [ratio for ratio in (record.loss.ratio, record.gradient.ratio) if ratio == ratio]
+    return record.phase == "shrunk", max(ratios, default=-1.0)

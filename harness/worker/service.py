@@ -1,0 +1,53 @@
+"""What the worker does with a request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+from . import evaluation, pins, protocol
+from .registry import open_target
+from .target import Target, Unavailable
+
+
+class Service:
+    """Opens a target and answers cases with it."""
+
+    def __init__(self) -> None:
+        # Also seeds devices that are initialised later.
+        torch.manual_seed(pins.SEED)
+        self._target: Target | None = None
+
+    def answer(self, request: protocol.Message) -> bytes:
+        """The answer to an `open` or a `case` request."""
+        if request.header["request"] == "open":
+            return self._open(request.header["target"], request.header["options"])
+        if self._target is None:
+            raise protocol.ProtocolError("a case came before a target was opened")
+        return evaluation.answer(self._target, request)
+
+    def _open(self, name: str, options: Mapping[str, str]) -> bytes:
+        pins.restore()
+        try:
+            self._target = open_target(name, options)
+            facts = self._target.facts
+        except Unavailable as failure:
+            return _unavailable(failure.kind, str(failure), failure.hint, failure.__cause__)
+        # An import may run anything, and raise anything, SystemExit included.
+        except BaseException as error:
+            return _unavailable("broken", f"{name} does not start: it {evaluation.sentence(error)}", "", error)
+        changed = pins.restore()
+        return protocol.pack({"status": "ok", **facts, "replaced": [*facts["replaced"], *changed]})
+
+
+def _unavailable(kind: str, message: str, hint: str, cause: BaseException | None) -> bytes:
+    return protocol.pack(
+        {
+            "status": "unavailable",
+            "kind": kind,
+            "message": message,
+            "hint": hint,
+            "traceback": "" if cause is None else evaluation.tail(cause),
+        }
+    )

@@ -1,0 +1,162 @@
+"""What an adapter is: the interface between the worker and an implementation under test."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+LOSS_TYPES = ("grpo", "bnpo", "dr_grpo", "dapo", "cispo")
+LEVELS = ("token", "sequence")
+DTYPES = ("float64", "float32", "bfloat16", "float16")
+
+
+class Unsupported(Exception):
+    """The target says that it cannot do this case; the text is the reason."""
+
+
+class Unavailable(Exception):
+    """A target cannot be opened.
+
+    `kind` is "not_installed", "unknown" (no such target, or used wrongly) or "broken" (its import or its
+    set-up raised); `hint` is what to do about it, a command where there is one.
+    """
+
+    def __init__(self, kind: str, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.hint = hint
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Which loss, with which hyper-parameters: the fields of the case's loss spec."""
+
+    loss_type: str
+    importance_sampling_level: str
+    beta: float
+    epsilon_low: float
+    epsilon_high: float
+    max_completion_length: int
+    conventions: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Split:
+    """How the batch is cut into micro-batches; all three are 1 where it is judged in one piece."""
+
+    ranks: int = 1
+    accumulation_steps: int = 1
+    steps_per_generation: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class TensorCase:
+    """A case as tensors of one dtype on one device.
+
+    `logps (B, T)` is the leaf that is differentiated; `old_logps` is None in the on-policy form and
+    `ref_logps` where there is none, else `(B, T)`; `advantages` is `(B,)` or `(B, T)`; `mask (B, T)` is bool.
+    """
+
+    dtype: torch.dtype
+    device: torch.device
+    logps: Tensor
+    old_logps: Tensor | None
+    ref_logps: Tensor | None
+    advantages: Tensor
+    mask: Tensor
+    spec: Spec
+    split: Split
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """The tensors that are there, by name."""
+        named = {
+            "logps": self.logps,
+            "old_logps": self.old_logps,
+            "ref_logps": self.ref_logps,
+            "advantages": self.advantages,
+            "mask": self.mask,
+        }
+        return {name: tensor for name, tensor in named.items() if tensor is not None}
+
+
+@dataclass(frozen=True)
+class Support:
+    """What a target takes.
+
+    `options` names what a case may have beyond the bare loss: "beta" (a KL term), "old_logps" (off-policy),
+    "token_advantages" (advantages of shape (B, T)), "split".
+    """
+
+    loss_types: tuple[str, ...] = LOSS_TYPES
+    levels: tuple[str, ...] = LEVELS
+    dtypes: tuple[str, ...] = DTYPES
+    options: tuple[str, ...] = ()
+
+    def refusal(self, case: TensorCase) -> str | None:
+        """Why a case is not supported, or None when it is."""
+        spec = case.spec
+        named = (
+            ("loss_type", spec.loss_type, self.loss_types),
+            ("importance_sampling_level", spec.importance_sampling_level, self.levels),
+            ("dtype", str(case.dtype).replace("torch.", ""), self.dtypes),
+        )
+        for what, value, taken in named:
+            if value not in taken:
+                return f"{what} {value!r} is not supported, takes {', '.join(taken) or 'none'}"
+        needed = (
+            ("beta", spec.beta != 0, f"a KL term (beta {spec.beta:g})"),
+            ("old_logps", case.old_logps is not None, "old_logps (an off-policy batch)"),
+            ("token_advantages", case.advantages.dim() == 2, "advantages of shape (B, T)"),
+            ("split", case.split != Split(), "a batch split over ranks or accumulation steps"),
+        )
+        for option, is_needed, what in needed:
+            if is_needed and option not in self.options:
+                return f"{what} is not supported"
+        return None
+
+
+class Target(ABC):
+    """An implementation under test.
+
+    `label` names it with its version; `conventions` are what it settles of what papers leave open;
+    `replaced` says in words what of the library does not run as its users run it.
+    """
+
+    label: str
+    versions: Mapping[str, str]
+    supports: Support
+    conventions: Mapping[str, Any]
+    replaced: tuple[str, ...] = ()
+
+    def refusal(self, case: TensorCase) -> str | None:
+        """Why a case is not supported, or None when it is; asked before `loss`."""
+        return self.supports.refusal(case)
+
+    @abstractmethod
+    def loss(self, case: TensorCase) -> Tensor:
+        """The loss of a case, attached to `case.logps`.
+
+        Raises `Unsupported` when it turns out only now that the target cannot do it.
+        """
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What is known of the target without asking it anything, as JSON."""
+        return {
+            "label": self.label,
+            "versions": dict(self.versions),
+            "supports": {
+                "loss_types": self.supports.loss_types,
+                "levels": self.supports.levels,
+                "dtypes": self.supports.dtypes,
+                "options": self.supports.options,
+            },
+            "conventions": dict(self.conventions),
+            "replaced": self.replaced,
+        }

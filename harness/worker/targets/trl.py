@@ -1,0 +1,220 @@
+"""TRL: a real `GRPOTrainer` and its public `compute_loss`."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import logging
+import sys
+import tempfile
+import warnings
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..target import LEVELS, LOSS_TYPES, Spec, Split, Support, Target, TensorCase, Unavailable, Unsupported
+
+_LOGPS_METHODS = ("_get_per_token_logps_and_entropies", "_get_per_token_logps")
+
+# Switched off after construction, where the release has them: the loss of a case has none of these.
+_TRAINER_SETTINGS: dict[str, Any] = {
+    "current_gradient_accumulation_steps": 1,
+    "off_policy_mask_threshold": None,
+    "top_entropy_quantile": 1.0,
+}
+_ARGUMENT_SETTINGS: dict[str, Any] = {"delta": None, "use_bias_correction_kl": False}
+
+_LIBRARIES = ("trl", "transformers", "accelerate", "torch")
+_PIP = f"{sys.executable} -m pip install"
+
+
+class TRL(Target):
+    """TRL's `GRPOTrainer.compute_loss`; its log-probability method returns the case's `logps`.
+
+    One trainer serves all cases; the attributes that its loss reads are set for each. For `cispo`, the spec's
+    `epsilon_high` is the absolute cap of the ratio, which is what TRL's `epsilon_high` is there too.
+    """
+
+    conventions: Mapping[str, Any] = {"empty_rows": "counted", "padding": ["finite"]}
+
+    def __init__(self, trainer: Any, versions: Mapping[str, str]) -> None:
+        self.label = f"trl {versions['trl']}"
+        self.versions = versions
+        self._trainer = trainer
+        self._logps: Tensor | None = None
+        method = next(name for name in _LOGPS_METHODS if hasattr(trainer, name))
+        self._with_entropies = method == _LOGPS_METHODS[0]
+        setattr(trainer, method, self._scores)
+        has_levels = hasattr(trainer, "importance_sampling_level")
+        for name, value in _TRAINER_SETTINGS.items():
+            setattr(trainer, name, value)
+        for name, value in _ARGUMENT_SETTINGS.items():
+            setattr(trainer.args, name, value)
+        trainer.model.train()
+        self.supports = Support(
+            loss_types=tuple(loss_type for loss_type in LOSS_TYPES if self._accepts(loss_type)),
+            levels=LEVELS if has_levels else LEVELS[:1],
+            options=("beta", "old_logps", "token_advantages"),
+        )
+        self.replaced = (
+            f"GRPOTrainer.{method} returns the case's logps, with entropies of 0",
+            "attributes of the trainer that its loss reads are set after construction: beta, epsilon_low, "
+            "epsilon_high, loss_type, importance_sampling_level, max_completion_length",
+        )
+
+    def loss(self, case: TensorCase) -> Tensor:
+        trainer, spec = self._trainer, case.spec
+        trainer.loss_type = spec.loss_type
+        trainer.importance_sampling_level = spec.importance_sampling_level
+        trainer.beta = spec.beta
+        trainer.epsilon_low = spec.epsilon_low
+        trainer.epsilon_high = spec.epsilon_high
+        trainer.max_completion_length = spec.max_completion_length
+        self._logps = case.logps
+        try:
+            return trainer.compute_loss(trainer.model, _inputs(case))
+        except ValueError as error:
+            if str(error).startswith(("Unknown loss type", "Unknown importance sampling level")):
+                raise Unsupported(f"{self.label} says: {error}") from error
+            raise
+        finally:
+            self._logps = None
+            # They grow by a number a call, and are read only by a training loop's log.
+            for metrics in trainer._metrics.values():
+                metrics.clear()
+
+    def _scores(self, _model: object, *_inputs: object, **options: object) -> Any:
+        """In place of the log-probability method: what it returns, in the form that this call asks for."""
+        logps = self._logps
+        if not self._with_entropies:
+            return logps
+        entropies = torch.zeros_like(logps, requires_grad=False)
+        return (logps, entropies, None) if "compute_aux_loss" in options else (logps, entropies)
+
+    def _accepts(self, loss_type: str) -> bool:
+        try:
+            self.loss(_smallest(loss_type))
+        except Unsupported:
+            return False
+        return True
+
+
+def _inputs(case: TensorCase) -> dict[str, Tensor]:
+    """The batch as TRL's own data collation would hand it to the loss; the prompt is one token."""
+    rows, columns = case.mask.shape
+    inputs = {
+        "prompt_ids": torch.zeros((rows, 1), dtype=torch.long, device=case.device),
+        "prompt_mask": torch.ones((rows, 1), dtype=torch.long, device=case.device),
+        "completion_ids": torch.zeros((rows, columns), dtype=torch.long, device=case.device),
+        "completion_mask": case.mask.long(),
+        "advantages": case.advantages,
+        "num_items_in_batch": case.mask.sum(),
+    }
+    if case.old_logps is not None:
+        inputs["old_per_token_logps"] = case.old_logps
+    if case.ref_logps is not None:
+        inputs["ref_per_token_logps"] = case.ref_logps
+    return inputs
+
+
+def _smallest(loss_type: str) -> TensorCase:
+    """One token, to see whether this release knows a loss."""
+    return TensorCase(
+        dtype=torch.float32,
+        device=torch.device("cpu"),
+        logps=torch.full((1, 1), -1.0, requires_grad=True),
+        old_logps=None,
+        ref_logps=None,
+        advantages=torch.ones(1),
+        mask=torch.ones((1, 1), dtype=torch.bool),
+        spec=Spec(loss_type, "token", 0.0, 0.2, 0.2, 1, {}),
+        split=Split(),
+    )
+
+
+def open_target(name: str, _options: Mapping[str, str]) -> Target:
+    """The TRL that is installed here."""
+    _silence()
+    try:
+        from trl import GRPOConfig, GRPOTrainer
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        raise Unavailable("not_installed", f"{name} is not installed", f"{_PIP} {name}") from None
+    except ImportError as error:
+        if "GRPOTrainer" not in str(error) and "GRPOConfig" not in str(error):
+            raise
+        raise Unavailable("broken", f"the {name} here has no GRPOTrainer", f"{_PIP} -U {name}") from error
+    versions = {library: _version(library) for library in _LIBRARIES}
+    trainer = _build(GRPOTrainer, GRPOConfig)
+    if not hasattr(trainer, "loss_type") or not any(hasattr(trainer, method) for method in _LOGPS_METHODS):
+        raise Unavailable(
+            "broken",
+            f"trl {versions['trl']} has a GRPOTrainer of another kind: no loss_type, or no method for logps",
+        )
+    return TRL(trainer, versions)
+
+
+def _version(library: str) -> str:
+    try:
+        return importlib.metadata.version(library)
+    except importlib.metadata.PackageNotFoundError:
+        # A checkout on the path, never installed.
+        return "unknown"
+
+
+def _build(trainer_class: Any, config_class: Any) -> Any:
+    """A trainer around a model of a few numbers, built without network and without files that stay."""
+    from datasets import Dataset
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+
+    words = {word: index for index, word in enumerate(("<pad>", "<eos>", "<unk>", "a", "b", "c"))}
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer(WordLevel(words, unk_token="<unk>")),
+        pad_token="<pad>",
+        eos_token="<eos>",
+        unk_token="<unk>",
+    )
+    model = Qwen2ForCausalLM(
+        Qwen2Config(
+            vocab_size=len(words),
+            hidden_size=8,
+            intermediate_size=8,
+            num_hidden_layers=1,
+            num_attention_heads=1,
+            num_key_value_heads=1,
+        )
+    )
+    known = {field.name for field in fields(config_class)}
+    with tempfile.TemporaryDirectory(prefix="lossgate-") as directory:
+        settings = {
+            "output_dir": directory,
+            "per_device_train_batch_size": 2,
+            "num_generations": 2,
+            "gradient_accumulation_steps": 1,
+            # Else the constructor loads a reference model from disk; the loss reads trainer.beta.
+            "beta": 0.0,
+            "bf16": False,
+            "gradient_checkpointing": False,
+            "use_cpu": True,
+            "report_to": [],
+            "disable_tqdm": True,
+        }
+        return trainer_class(
+            model=model,
+            reward_funcs=lambda completions, **_: [0.0] * len(completions),
+            args=config_class(**{name: value for name, value in settings.items() if name in known}),
+            train_dataset=Dataset.from_dict({"prompt": ["a", "b"]}),
+            processing_class=tokenizer,
+        )
+
+
+def _silence() -> None:
+    """Keep the libraries' notices out of the output that is shown with an error."""
+    warnings.simplefilter("ignore")
+    for library in ("trl", "transformers", "datasets", "accelerate"):
+        logging.getLogger(library).setLevel(logging.ERROR)

@@ -1,0 +1,68 @@
+"""Tensors out of messages and into them, without loss."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from . import protocol
+from .target import Spec, Split, TensorCase, Unsupported
+
+_KINDS = {protocol.FLOAT64: torch.float64, protocol.UINT8: torch.uint8}
+
+
+def case_from(message: protocol.Message) -> TensorCase:
+    """The case of a request; `logps` is a leaf that requires a gradient.
+
+    Raises `Unsupported` when this torch lacks the dtype or the device.
+    """
+    header = message.header
+    dtype = getattr(torch, header["dtype"], None)
+    if not isinstance(dtype, torch.dtype):
+        raise Unsupported(f"dtype {header['dtype']!r} is not known to torch {torch.__version__}")
+    device = torch.device(header["device"])
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise Unsupported(f"device {header['device']!r} is not available to torch {torch.__version__}")
+
+    def tensor(name: str, kind: torch.dtype) -> Tensor | None:
+        place = message.places.get(name)
+        if place is None:
+            return None
+        raw = torch.frombuffer(message.payload, dtype=_KINDS[place.kind], count=place.count, offset=place.offset)
+        # A copy, so that every tensor has a storage of its own.
+        return raw.to(device=device, dtype=kind, copy=True).reshape(place.shape)
+
+    logps = tensor("logps", dtype)
+    advantages = tensor("advantages", dtype)
+    mask = tensor("mask", torch.bool)
+    if logps is None or advantages is None or mask is None:
+        raise protocol.ProtocolError("a case needs logps, advantages and mask")
+    return TensorCase(
+        dtype=dtype,
+        device=device,
+        logps=logps.requires_grad_(),
+        old_logps=tensor("old_logps", dtype),
+        ref_logps=tensor("ref_logps", dtype),
+        advantages=advantages,
+        mask=mask,
+        spec=Spec(**header["spec"]),
+        split=Split(**header["split"]),
+    )
+
+
+def packed(name: str, tensor: Tensor) -> protocol.Tensor:
+    """A floating-point tensor as it travels."""
+    data = bytearray(tensor.numel() * protocol.ITEM_SIZES[protocol.FLOAT64])
+    torch.frombuffer(data, dtype=torch.float64).copy_(tensor.reshape(-1))
+    return protocol.Tensor(name, protocol.FLOAT64, tensor.shape, data)
+
+
+_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def same_bits(ours: Tensor, theirs: Tensor) -> bool:
+    """Whether two tensors are equal to the bit: a NaN equals itself, -0 differs from 0."""
+    if ours.dtype != theirs.dtype or ours.shape != theirs.shape:
+        return False
+    bits = _BITS[ours.element_size()]
+    return bool(torch.equal(ours.detach().view(bits), theirs.detach().view(bits)))

@@ -1,0 +1,227 @@
+"""The process a target runs in: started, talked to within a deadline, and ended with all it has started."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Final
+
+import harness.worker
+from harness.worker import protocol
+
+WORKER: Final = Path(harness.worker.__file__).parent
+"""The folder that is handed over, by path."""
+
+# The folder becomes a package of a name of its own, so that nothing of ours is on sys.path, where '' stays
+# first and the target's modules are found. It must parse on every Python, to say that one is too old.
+BOOTSTRAP: Final = """\
+import sys
+if sys.version_info < (3, 9):
+    sys.exit("Python 3.9 or newer is needed, this is %d.%d" % sys.version_info[:2])
+import importlib.util
+path, read_fd, write_fd = sys.argv[1:]
+del sys.argv[1:]
+spec = importlib.util.spec_from_file_location(
+    "lossgate_worker", path + "/__init__.py", submodule_search_locations=[path]
+)
+sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+importlib.import_module(spec.name + ".main").main(int(read_fd), int(write_fd))
+"""
+
+ENVIRONMENT: Final = {
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "TRANSFORMERS_VERBOSITY": "error",
+    "WANDB_MODE": "disabled",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "OMP_NUM_THREADS": "1",
+}
+
+_LOOK_EVERY: Final = 0.1
+_OUTPUT_SHOWN: Final = 2000
+_OUTPUT_READ: Final = 2**16
+_TIME_TO_END: Final = 2.0
+
+
+class WorkerDied(Exception):
+    """The process is gone, or its end of a pipe is."""
+
+
+class WorkerProcess:
+    """One process running `harness/worker/` in some interpreter, with its output in a temporary file.
+
+    Raises `OSError` when the interpreter cannot be started.
+    """
+
+    def __init__(self, python: str, cwd: Path | None) -> None:
+        # The child appends, so the file can be emptied between two cases.
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 # open as long as the process
+        flags = fcntl.fcntl(self._output, fcntl.F_GETFL)
+        fcntl.fcntl(self._output, fcntl.F_SETFL, flags | os.O_APPEND)
+        child_reads, self._write_fd = os.pipe()
+        self._read_fd, child_writes = os.pipe()
+        os.set_blocking(self._write_fd, False)
+        environment = {**os.environ, **ENVIRONMENT}
+        # It would take the current directory, where a user's own target lies, off the path.
+        environment.pop("PYTHONSAFEPATH", None)
+        try:
+            self._process = subprocess.Popen(
+                [python, "-c", BOOTSTRAP, str(WORKER), str(child_reads), str(child_writes)],
+                stdin=subprocess.DEVNULL,
+                stdout=self._output,
+                stderr=self._output,
+                cwd=cwd,
+                env=environment,
+                pass_fds=(child_reads, child_writes),
+                start_new_session=True,
+            )
+        except BaseException:
+            self._close_files()
+            raise
+        finally:
+            os.close(child_reads)
+            os.close(child_writes)
+
+    @property
+    def pid(self) -> int:
+        """The process, which leads a group of its own."""
+        return self._process.pid
+
+    def send(self, data: bytes, deadline: float) -> None:
+        """Write a message.
+
+        Raises `WorkerDied` when nobody can read it any more, `TimeoutError` when nobody does by `deadline`.
+        """
+
+        def write(part: memoryview) -> int:
+            self._wait(self._write_fd, select.POLLOUT, deadline)
+            try:
+                return os.write(self._write_fd, part)
+            except BlockingIOError:
+                return 0
+            except BrokenPipeError:
+                raise WorkerDied from None
+
+        protocol.write_all(write, data)
+
+    def receive(self, deadline: float) -> protocol.Message:
+        """Read a message.
+
+        Raises `WorkerDied` when there is none to come, `TimeoutError` when there is none by `deadline`, and
+        `protocol.ProtocolError` when what comes is no message.
+        """
+
+        def read(size: int) -> bytes:
+            self._wait(self._read_fd, select.POLLIN, deadline)
+            data = os.read(self._read_fd, size)
+            if not data:
+                raise WorkerDied
+            return data
+
+        message = protocol.read_message(read)
+        assert message is not None, "the end is an exception here"
+        return message
+
+    def _wait(self, fd: int, event: int, deadline: float) -> None:
+        poll = select.poll()
+        poll.register(fd, event)
+        while True:
+            left = deadline - time.monotonic()
+            if poll.poll(1000 * max(0.0, min(left, _LOOK_EVERY))):
+                return
+            # A process that the target forked may hold the pipe open after the worker's own end.
+            if self._has_ended():
+                raise WorkerDied
+            if left <= 0:
+                raise TimeoutError
+
+    def _has_ended(self) -> bool:
+        """Whether it has ended; it is not reaped yet, so that its group's number stays its own."""
+        if not hasattr(os, "waitid"):
+            return self._process.poll() is not None
+        ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        return ended is not None
+
+    def forget_output(self) -> None:
+        """Drop what was printed so far."""
+        os.ftruncate(self._output.fileno(), 0)
+
+    def output(self) -> str:
+        """The end of what was printed since it was last forgotten."""
+        size = os.fstat(self._output.fileno()).st_size
+        data = os.pread(self._output.fileno(), _OUTPUT_READ, max(0, size - _OUTPUT_READ))
+        lines = data.decode(errors="replace").splitlines()
+        # Python's crash report ends with a list of every extension module, which would push out the rest.
+        text = "\n".join(line for line in lines if not line.startswith("Extension modules:")).strip()
+        return text if len(text) <= _OUTPUT_SHOWN else "... " + text[-_OUTPUT_SHOWN:]
+
+    def print_stack(self) -> None:
+        """Have it print where it is, as far as it still can."""
+        os.kill(self.pid, signal.SIGUSR1)
+        time.sleep(_LOOK_EVERY)
+
+    def wait(self, seconds: float = _TIME_TO_END) -> bool:
+        """Give it time to end by itself; whether it did."""
+        deadline = time.monotonic() + seconds
+        while not self._has_ended():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.002)
+        return True
+
+    def ask_to_end(self) -> None:
+        """Have it end by itself, as far as it does so soon."""
+        try:
+            self.send(protocol.pack({"request": "close"}), time.monotonic())
+        except (WorkerDied, TimeoutError):
+            return
+        self.wait()
+
+    def kill(self) -> str:
+        """End it and all it has started; how it ended, in words."""
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+            self._process.wait()
+            self._close_files()
+        code = self._process.returncode
+        if code >= 0:
+            return f"ended with exit status {code}"
+        name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+        about = "Killed, perhaps for want of memory" if name == "SIGKILL" else signal.strsignal(-code)
+        return f"died of {name} ({about})"
+
+    def _close_files(self) -> None:
+        os.close(self._write_fd)
+        os.close(self._read_fd)
+        self._output.close()
+
+
+def find_python(python: str) -> str:
+    """The absolute path of an interpreter given by name or path; links are kept, a venv is known by them.
+
+    Raises `FileNotFoundError` or `PermissionError` with a sentence that says what is there instead.
+    """
+    if os.sep not in python:
+        found = shutil.which(python)
+        if found is None:
+            raise FileNotFoundError(f"there is no {python} on the PATH")
+        return os.path.abspath(found)
+    path = Path(os.path.abspath(python))
+    if path.is_dir():
+        raise FileNotFoundError(f"{python} is a folder; the interpreter in it may be {path / 'bin' / 'python'}")
+    if not path.exists():
+        raise FileNotFoundError(f"there is no interpreter at {python}")
+    if not os.access(path, os.X_OK):
+        raise PermissionError(f"{python} cannot be executed")
+    return str(path)
