@@ -80,7 +80,8 @@ class Batch:
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
         """Unmasked tokens of each completion, shape (B,)."""
-        return self.mask.sum(axis=1, dtype=np.int64)
+        lengths: npt.NDArray[np.int64] = self.mask.sum(axis=1, dtype=np.int64)
+        return lengths
 
     @property
     def tokens(self) -> int:

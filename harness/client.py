@@ -125,7 +125,9 @@ class WorkerClient:
         if process is not None:
             deadline = max(self._submitted + self._timeout, time.monotonic() + _GRACE)
             try:
-                outcome = Outcome.from_message(process.receive(deadline), process.output())
+                answer = process.receive(deadline)
+                printed = process.output() if answer.header["status"] == "error" else ""
+                outcome = Outcome.from_message(answer, printed)
             except (WorkerDied, TimeoutError, protocol.ProtocolError) as failure:
                 outcome = self._lost(process, failure)
             except BaseException:

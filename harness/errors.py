@@ -17,7 +17,7 @@ class UsageError(ValueError):
 
 def unknown(kind: str, got: str, known: Iterable[str]) -> UsageError:
     """The error for a name that is not among the known ones, with the nearest of them."""
-    names = list(known)
+    names = [str(name) for name in known]
     return UsageError(f"no {kind} named {got!r}\n  known here: {', '.join(names)}", did_you_mean(got, names))
 
 

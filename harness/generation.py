@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from cases.descriptions import Description, descriptions
 from cases.schedule import boundary_descriptions
+
+MOST_EXAMPLES: Final = 2**20
+SEEDS_PER_RUN: Final = 2 * MOST_EXAMPLES
 
 
 @dataclass(frozen=True)
@@ -23,9 +27,13 @@ class Scheduled:
 
 
 def schedule(examples: int, random_seed: int) -> tuple[Scheduled, ...]:
-    """Every boundary region once, then `examples` drawn descriptions; equal arguments give equal schedules."""
+    """Every boundary region once, then `examples` drawn descriptions; equal arguments give equal schedules.
+
+    Every entry has a seed of its own, so that a description that Hypothesis repeats is another case, and the
+    boundary phase has other numbers with another `random_seed`.
+    """
     return tuple(
-        Scheduled(number, phase, description)
+        Scheduled(number, phase, replace(description, seed=random_seed * SEEDS_PER_RUN + number))
         for number, (phase, description) in enumerate(_phases(examples, random_seed))
     )
 

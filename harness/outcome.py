@@ -29,11 +29,11 @@ class TargetUnavailable(RuntimeError):
     """
 
     def __init__(self, kind: FailureKind, message: str, hint: str = "", details: str = "") -> None:
-        super().__init__(message)
+        super().__init__(printable(message))
         self.kind: FailureKind = kind
-        self.message = message
+        self.message = printable(message)
         self.hint = hint
-        self.details = details
+        self.details = printable(details)
 
     @classmethod
     def from_header(cls, header: Mapping[str, Any]) -> TargetUnavailable:
@@ -104,14 +104,11 @@ class Outcome:
     def from_message(cls, answer: protocol.Message, printed: str) -> Outcome:
         """The outcome in a worker's answer to `case`; an error also shows what the target printed."""
         header = answer.header
-        message = header.get("message", "")
-        if header["status"] == "error":
-            message = explained(message, header.get("traceback", ""), printed)
         return cls(
             status=header["status"],
             loss=header.get("loss"),
             gradient=_array(answer, "gradient"),
-            message=message,
+            message=explained(header.get("message", ""), header.get("traceback", ""), printed),
             seconds=header.get("seconds", 0.0),
             notes=tuple(header["notes"]),
             loss_dtype=header.get("loss_dtype"),
@@ -125,7 +122,12 @@ def explained(sentence: str, traceback: str, printed: str) -> str:
         parts.append(traceback)
     if printed:
         parts.append(f"it printed:\n{printed}")
-    return "\n".join(parts)
+    return printable("\n".join(parts))
+
+
+def printable(text: str) -> str:
+    """Text without control characters and broken ones, which a target may print and no terminal should get."""
+    return "".join(letter if letter.isprintable() or letter in "\n\t" else "\ufffd" for letter in text)
 
 
 def case_request(case: Case, device: str) -> bytes:

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 from cases.dtypes import DTYPES, DType
 from cases.spec import Level, LossType
 from harness.errors import UsageError, unknown
+from harness.generation import MOST_EXAMPLES
 
 T = TypeVar("T")
 
@@ -91,8 +92,8 @@ class Plan:
         if seed < 0:
             raise UsageError(f"--seed: got {seed}, takes an integer of at least 0")
         examples = chosen.examples if examples is None else examples
-        if examples < 1:
-            raise UsageError(f"--examples: got {examples}, takes an integer of at least 1")
+        if not 1 <= examples <= MOST_EXAMPLES:
+            raise UsageError(f"--examples: got {examples}, takes an integer from 1 to {MOST_EXAMPLES}")
         if not (timeout > 0 and math.isfinite(timeout)):
             raise UsageError(f"--timeout: got {timeout:g}, takes seconds above 0")
         return cls(

@@ -50,7 +50,7 @@ def _case(one: Contestant) -> Case:
     supports = one.facts.supports
     dtype = _dtype(one)
     logps = dtype.round([[-0.5, -1.0, -0.25, -2.0], [-1.5, -0.75, -1.0, -0.5], [-0.3, -0.9, -0.6, -0.7]])
-    log_ratios = np.array([[0.1, -0.05, 0.9, 0.3], [-0.1, 0.05, 0.5, 0.2], [0.02, 0.6, -0.7, 0.1]])
+    log_ratios = np.array([[0.1, -0.05, 0.9, 0.3], [-0.1, -0.75, 0.5, 0.2], [0.02, 0.6, -0.7, 0.1]])
     beta = _BETA if "beta" in supports.options else 0.0
     loss_type = LossType(next((known for known in supports.loss_types if known in set(LossType)), "grpo"))
     return one.under_conventions(

@@ -139,8 +139,9 @@ class WorkerProcess:
             left = deadline - time.monotonic()
             if poll.poll(1000 * max(0.0, min(left, _LOOK_EVERY))):
                 return
-            # A process that the target forked may hold the pipe open after the worker's own end.
-            if self._has_ended():
+            # A process that the target forked may hold the pipe open after the worker's own end; what was
+            # written before that end is still read.
+            if self._has_ended() and not poll.poll(0):
                 raise WorkerDied
             if left <= 0:
                 raise TimeoutError
@@ -167,7 +168,7 @@ class WorkerProcess:
 
     def print_stack(self) -> None:
         """Have it print where it is, as far as it still can."""
-        os.kill(self.pid, signal.SIGUSR1)
+        self._process.send_signal(signal.SIGUSR1)
         time.sleep(_LOOK_EVERY)
 
     def wait(self, seconds: float = _TIME_TO_END) -> bool:
@@ -189,8 +190,9 @@ class WorkerProcess:
 
     def kill(self) -> str:
         """End it and all it has started; how it ended, in words."""
-        if self._process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
+        if not self._output.closed:
+            # Where it is reaped already, or a zombie alone is left, there may be no group any more.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
             self._process.wait()
             self._close_files()

@@ -114,6 +114,8 @@ class TargetSummary:
             outcome = f"all {_word(self.verdict, total)}" if total > 1 else _word(self.verdict, total)
         else:
             outcome = ", ".join(f"{count:,} {_word(verdict, count)}" for verdict, count in self.cells.items())
+        if self.verdict is Verdict.OVERFLOW:
+            outcome = f"nothing diverges, {outcome}"
         return f"{self.target}: {_count(total, 'cell')}, {_count(self.cases, 'case')}: {outcome}"
 
 

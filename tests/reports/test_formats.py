@@ -83,7 +83,6 @@ SNAPSHOT = """
 trl 1.16.0  logps  cpu
 loss_type level beta dtype   cases verdict          loss          gradient       witness
 dr_grpo   token 0.04 float16     1 OVERFLOW          inf  inf 0.5 1e-9 0.25u 0.5 000000000000
-    NaN where the formula is finite
 bnpo      token 0.04 float32     1 DIVERGES         4e-3 1e6u 1e4 1e-9 0.25u 0.5 3f2a91c7aa01
     loss x 1.31: the mean is taken over rows, and then over the batch, instead of over all tokens at
     once
@@ -96,6 +95,7 @@ grpo       token     0.04  float32      1  CRASH        -     -         00000000
 grpo       sequence  0.04  float32      1  UNSUPPORTED  -     -         000000000000
 
 loss, gradient: largest error, in ulps, as error / bound (above 1: not rounding)
+overflow in 1 cell: NaN where the formula is finite
 trl 1.16.0: 5 cells, 5 cases: 2 conform, 1 DIVERGES, 1 NONDETERMINISTIC, 1 overflow
 verl 0.9: 2 cells, 1 case: 1 CRASH, 1 unsupported
 """

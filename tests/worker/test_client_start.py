@@ -119,3 +119,13 @@ def test_targets_are_imported_from_the_folder_and_nothing_of_ours_is_in_their_wa
         assert client.ask(make_case()).status == "ok"
         assert client.facts.label == "harness:loss"
     assert sorted(os.listdir(tmp_path)) == ["cases.py", "harness.py", "protocol.py"]
+
+
+def test_settings_that_an_import_changes_are_among_the_facts(tmp_path: Path, make_case: MakeCase) -> None:
+    """Cases run under the pinned ones, so what the target meant to run under is not what runs."""
+    source = "import torch\ntorch.set_default_dtype(torch.float64)\n" + TARGET
+    (tmp_path / "doubled.py").write_text(source)
+    with WorkerClient(sys.executable, "doubled:loss", OPTIONS, tmp_path) as client:
+        (replaced,) = client.facts.replaced
+        assert replaced.startswith("changed the default dtype to torch.float64")
+        assert client.ask(make_case()).notes == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import torch
 
 from harness.worker.target import Spec, Split, Target, TensorCase, Unavailable
 from harness.worker.targets import function
+
+_NUMBERS = itertools.count()
 
 SPEC = Spec("grpo", "token", 0.0, 0.1, 0.3, 17, {})
 
@@ -32,12 +35,13 @@ def tensor_case(off_policy: bool = False, **changes: Any) -> TensorCase:
 
 
 @pytest.fixture
-def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Any:
+def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Write a module and open its `loss`."""
-    module = f"target_{abs(hash(request.node.nodeid))}"
     monkeypatch.syspath_prepend(tmp_path)
 
     def open_it(source: str, path: str = "loss", **options: str) -> Target:
+        # A module is imported once in a process, so each is another.
+        module = f"opened_{next(_NUMBERS)}"
         (tmp_path / f"{module}.py").write_text(source)
         return function.open_target(f"{module}:{path}", options)
 
