@@ -73,7 +73,8 @@ def main() -> int:
                     ours, theirs = measured(client, made)
                     ratio = ours / theirs
                     print(
-                        f"| {size} | {loss_type} | {level} | {ours * 1e3:.2f} | {theirs * 1e3:.2f} | {ratio:.1f} |",
+                        f"| {size} | {loss_type} | {level} "
+                        f"| {ours * 1e3:.2f} | {theirs * 1e3:.2f} | {ratio:.1f} |",
                         flush=True,
                     )
                     if size == SIZES[0] and ratio > LIMIT:

@@ -12,7 +12,8 @@ from harness.outcome import TargetUnavailable
 
 LIBRARIES: Final = {"trl": "TRL's GRPOTrainer, through its public compute_loss"}
 PATTERNS: Final = {
-    "module:function": "a Python callable, its arguments mapped by name, such as my_pkg.losses:grpo_loss"
+    "fault:NAME": "a seeded fault, the formula with one deliberate mistake, such as fault:no_clip",
+    "module:function": "a Python callable, its arguments mapped by name, such as my_pkg.losses:grpo_loss",
 }
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from .target import Target, Unavailable
-from .targets import function, trl
+from .targets import faults, function, trl
 
 Opener = Callable[[str, Mapping[str, str]], Target]
 
@@ -25,11 +25,13 @@ def open_target(name: str, options: Mapping[str, str]) -> Target:
     """
     if name in OPENERS:
         return OPENERS[name](name, options)
+    if name.startswith(faults.PREFIX):
+        return faults.open_target(name, options)
     if _CALLABLE.fullmatch(name):
         return function.open_target(name, options)
     close = difflib.get_close_matches(name, OPENERS, n=1)
     raise Unavailable(
         "unknown",
-        f"no target named {name!r}; known here: {', '.join(sorted(OPENERS))}, module:function",
+        f"no target named {name!r}; known here: {', '.join(sorted(OPENERS))}, {faults.PREFIX}NAME, module:function",
         hint=f"did you mean {close[0]!r}?" if close else "",
     )

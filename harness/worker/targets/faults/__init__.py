@@ -1,0 +1,31 @@
+"""Seeded faults, `fault:NAME`: each formula with one deliberate mistake, to test whether it is caught."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+
+from ...target import Target, Unavailable
+from . import accumulation, advantages, aggregation, clip, kl, mask, precision, ratio
+from .fault import Fault, FaultTarget
+from .steps import Steps
+
+PREFIX = "fault:"
+
+NONE = Fault("none", "nothing: the correct implementation that the faults are made from", Steps(), equivalent=True)
+
+_THEMES = (aggregation, kl, clip, ratio, mask, accumulation, advantages, precision)
+
+FAULTS = (NONE, *(fault for theme in _THEMES for fault in theme.FAULTS))
+
+
+def open_target(name: str, _options: Mapping[str, str]) -> Target:
+    """The fault of that name."""
+    known = {fault.name: fault for fault in FAULTS}
+    wanted = name[len(PREFIX) :]
+    if wanted in known:
+        return FaultTarget(known[wanted])
+    close = difflib.get_close_matches(wanted, known)
+    what = "did you mean" if close else "known here:"
+    names = ", ".join(PREFIX + one for one in close or known)
+    raise Unavailable("unknown", f"no fault named {wanted!r}", f"{what} {names}{'?' if close else ''}")

@@ -1,0 +1,104 @@
+"""Faults in how the ratio is clipped and the surrogate chosen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from ...target import Spec, TensorCase
+from .fault import CLIPPED, Fault
+from .steps import Bounds, Steps, clip, smaller, weighted
+
+
+def _larger(ratio: Tensor, clipped: Tensor, advantages: Tensor, _logps: Tensor) -> Tensor:
+    return torch.max(ratio * advantages, clipped * advantages)
+
+
+def _clipped_only(_ratio: Tensor, clipped: Tensor, advantages: Tensor, _logps: Tensor) -> Tensor:
+    return clipped * advantages
+
+
+def _with_floor(ratio: Tensor, clipped: Tensor, advantages: Tensor, logps: Tensor) -> Tensor:
+    surrogate = smaller(ratio, clipped, advantages, logps)
+    return torch.where(advantages < 0, torch.max(surrogate, 3 * advantages), surrogate)
+
+
+def _unclipped(ratio: Tensor, _low: float | None, _high: float) -> Tensor:
+    return ratio
+
+
+def _straight_through(ratio: Tensor, low: float | None, high: float) -> Tensor:
+    return clip(ratio, low, high).detach() + (ratio - ratio.detach())
+
+
+def _log_bounds(case: TensorCase) -> Bounds:
+    return math.exp(-case.spec.epsilon_low), math.exp(case.spec.epsilon_high)
+
+
+def _epsilons(low: Callable[[Spec], float], high: Callable[[Spec], float]) -> Steps:
+    def changed(case: TensorCase) -> TensorCase:
+        spec = replace(case.spec, epsilon_low=low(case.spec), epsilon_high=high(case.spec))
+        return replace(case, spec=spec)
+
+    return Steps(inputs=changed)
+
+
+def _shifted(by: float) -> Steps:
+    return _epsilons(lambda spec: spec.epsilon_low + by, lambda spec: spec.epsilon_high + by)
+
+
+FAULTS = (
+    Fault(
+        "clip_max",
+        "the larger of r A and clip(r) A is taken, not the smaller",
+        Steps(surrogate=_larger),
+        loss_types=CLIPPED,
+    ),
+    Fault("no_clip", "the ratio is not clipped", Steps(clip=_unclipped)),
+    Fault(
+        "clip_only",
+        "clip(r) A is taken wherever it is larger than r A, too",
+        Steps(surrogate=_clipped_only),
+        loss_types=CLIPPED,
+    ),
+    Fault(
+        "clip_straight_through",
+        "clipped ratios pass the gradient on",
+        Steps(clip=_straight_through),
+        loss_types=CLIPPED,
+    ),
+    Fault(
+        "clip_log_bounds",
+        "the ratio is clipped at exp(-epsilon_low) and exp(epsilon_high)",
+        Steps(bounds=_log_bounds),
+        loss_types=CLIPPED,
+    ),
+    Fault(
+        "dual_clip3",
+        "for negative advantages the ratio is also clipped at 3",
+        Steps(surrogate=_with_floor),
+        loss_types=CLIPPED,
+    ),
+    Fault(
+        "cispo",
+        "the policy term is cispo's, a clipped and detached ratio times A log pi",
+        Steps(surrogate=weighted),
+        loss_types=CLIPPED,
+    ),
+    Fault(
+        "eps_hi_ignored",
+        "epsilon_low is used for epsilon_high",
+        _epsilons(lambda spec: spec.epsilon_low, lambda spec: spec.epsilon_low),
+    ),
+    Fault(
+        "eps_swapped",
+        "epsilon_low and epsilon_high are swapped",
+        _epsilons(lambda spec: spec.epsilon_high, lambda spec: spec.epsilon_low),
+    ),
+    Fault("eps_0.2001", "epsilon_low and epsilon_high are 1e-4 too large", _shifted(1e-4)),
+    Fault("eps_1e-6", "epsilon_low and epsilon_high are 1e-6 too large", _shifted(1e-6)),
+)

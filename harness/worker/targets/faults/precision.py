@@ -1,0 +1,59 @@
+"""Faults in precision and scale."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from ...target import TensorCase
+from .fault import Fault
+from .steps import Steps
+
+
+def _exp_in_bfloat16(log_ratios: Tensor) -> Tensor:
+    return torch.exp(log_ratios.to(torch.bfloat16)).to(log_ratios.dtype)
+
+
+def _add_in_bfloat16(values: Tensor) -> Tensor:
+    total = torch.zeros(values.shape[:-1], dtype=torch.bfloat16, device=values.device)
+    for value in values.to(torch.bfloat16).unbind(-1):
+        total = total + value
+    return total.to(values.dtype)
+
+
+def _in_float32(case: TensorCase) -> TensorCase:
+    return replace(
+        case,
+        logps=case.logps.float(),
+        old_logps=None if case.old_logps is None else case.old_logps.float(),
+        ref_logps=None if case.ref_logps is None else case.ref_logps.float(),
+        advantages=case.advantages.float(),
+    )
+
+
+def _scaled(by: str) -> Fault:
+    return Fault(f"scale_{by}", f"the loss is multiplied by 1 + {by}", Steps(factor=1 + float(by)))
+
+
+FAULTS = (
+    Fault(
+        "exp_bf16",
+        "the ratio is computed in bfloat16",
+        Steps(exp=_exp_in_bfloat16),
+        dtypes=("float64", "float32", "float16"),
+    ),
+    Fault("bf16_accum", "sums are accumulated in bfloat16", Steps(add=_add_in_bfloat16)),
+    Fault(
+        "f32_inside",
+        "a float64 input is computed in float32",
+        Steps(inputs=_in_float32),
+        dtypes=("float64",),
+    ),
+    _scaled("1e-2"),
+    _scaled("1e-3"),
+    _scaled("1e-4"),
+    _scaled("1e-5"),
+    _scaled("1e-6"),
+)

@@ -1,0 +1,48 @@
+"""Faults in the importance ratio."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from ...target import TensorCase
+from .fault import CLIPPED, Fault
+from .steps import Steps, completion_mean, log_ratio
+
+
+def _from_itself(case: TensorCase) -> Tensor:
+    return case.logps - case.logps.detach()
+
+
+def _clamped(to: float) -> Callable[[TensorCase], Tensor]:
+    return lambda case: log_ratio(case).clamp(-to, to)
+
+
+FAULTS = (
+    Fault(
+        "ratio_detached",
+        "the ratio is detached, so that the policy term has no gradient",
+        Steps(exp=lambda log_ratios: torch.exp(log_ratios).detach()),
+        loss_types=CLIPPED,
+    ),
+    Fault(
+        "ratio_inverted",
+        "the ratio is the old probability over the current one",
+        Steps(exp=lambda log_ratios: torch.exp(-log_ratios)),
+    ),
+    Fault(
+        "old_is_self",
+        "the old log-probabilities are ignored and the current ones detached in their place",
+        Steps(log_ratio=_from_itself),
+    ),
+    Fault(
+        "seq_level",
+        "the ratio is that of the completion, where one for each token is meant",
+        Steps(at_level=completion_mean),
+        levels=("token",),
+    ),
+    Fault("clamp_d_10", "log-ratios are clamped to -10 .. 10", Steps(log_ratio=_clamped(10))),
+    Fault("clamp_d_20", "log-ratios are clamped to -20 .. 20", Steps(log_ratio=_clamped(20))),
+)
