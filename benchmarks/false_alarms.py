@@ -2,8 +2,8 @@
 
     python -m benchmarks.false_alarms trl --seeds 10
 
-Prints one Markdown row a seed and dtype: cases, failures, and the largest error / bound of loss and gradient (above
-1 would be a failure). Exits 1 where a case failed.
+Prints one Markdown row a seed and dtype: cases, failures, and the largest error / bound of loss and gradient
+(above 1 would be a failure). Exits 1 where a case failed.
 """
 
 from __future__ import annotations

@@ -64,9 +64,11 @@ def agree(expectation: Expectation, first: Outcome, second: Outcome) -> bool:
         return False
     # An undecided element may take another outcome the second time.
     values = np.array([exact.high for exact in expectation.gradients])
-    ends = [values.max(axis=0) - values.min(axis=0)]
-    if expectation.hull is not None:
-        ends.append(np.nan_to_num(expectation.hull[1] - expectation.hull[0]))
+    with np.errstate(invalid="ignore"):
+        # Infinite less infinite, beyond float64, is no distance: such elements are excused below.
+        ends = [np.nan_to_num(values.max(axis=0) - values.min(axis=0))]
+        if expectation.hull is not None:
+            ends.append(np.nan_to_num(expectation.hull[1] - expectation.hull[0]))
     bound = np.max([exact.bound for exact in expectation.gradients], axis=0) + np.max(ends, axis=0) / 2
     return _near(first.gradient, second.gradient, bound, expectation.gradient_overflows)
 

@@ -1,7 +1,7 @@
 """Make a failing case small and its numbers readable, while it keeps failing.
 
 Greedy, on the numbers themselves, with a budget that counts questions, not seconds: the same case shrinks to
-the same case on every machine.
+the same case on every machine. No completion is emptied: whether one without tokens counts is another question.
 """
 
 from __future__ import annotations
@@ -60,12 +60,14 @@ def _batches(case: Case) -> Iterator[Batch]:
         if batch.rows > 1:
             yield _without(batch, row, axis=0)
     for column in reversed(range(batch.columns)):
-        if batch.columns > 1:
+        fewer = batch.lengths - batch.mask[:, column]
+        if batch.columns > 1 and not ((fewer == 0) & (batch.lengths > 0)).any():
             yield _without(batch, column, axis=1)
     for row, column in np.argwhere(batch.mask)[::-1]:
-        mask = batch.mask.copy()
-        mask[row, column] = False
-        yield replace(batch, mask=mask)
+        if batch.lengths[row] > 1:
+            mask = batch.mask.copy()
+            mask[row, column] = False
+            yield replace(batch, mask=mask)
     if batch.ref_logps is not None and case.spec.beta == 0:
         yield replace(batch, ref_logps=None)
     if batch.advantages.ndim == 2:
@@ -99,10 +101,15 @@ def _without(batch: Batch, index: int, axis: int) -> Batch:
 def _readable(values: FloatArray, batch: Batch) -> Iterator[FloatArray]:
     """The numbers with few decimals: all at once, then one by one."""
     for decimals in _DECIMALS:
-        yield batch.dtype.round(np.round(values, decimals))
+        yield batch.dtype.round(_rounded(values, decimals))
     for at in np.ndindex(*values.shape):
         for decimals in _DECIMALS:
             simple = values.copy()
-            simple[at] = np.round(simple[at], decimals)
+            simple[at] = _rounded(simple[at], decimals)
             if simple[at] != values[at]:
                 yield batch.dtype.round(simple)
+
+
+def _rounded(values: FloatArray | float, decimals: int) -> FloatArray:
+    # Adding 0 makes -0 a plain 0.
+    return np.round(values, decimals) + 0.0

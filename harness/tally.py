@@ -59,7 +59,7 @@ class Tally:
         if known is None or _prominence(judged) > _prominence(known):
             cell.witness[record.verdict] = judged
         simplest = cell.simplest.get(record.verdict)
-        if simplest is None or record.tokens < simplest.record.tokens:
+        if simplest is None or _simplicity(judged) < _simplicity(simplest):
             cell.simplest[record.verdict] = judged
 
     def failing(self, verdicts: Sequence[Verdict]) -> Iterator[Failing]:
@@ -98,6 +98,11 @@ class Tally:
     def as_facts(self) -> dict[str, Any]:
         """What a report says of the cases of a run."""
         return {"case_set": self._case_set.hexdigest()[:16], "missing_regions": self.missing_regions}
+
+
+def _simplicity(judged: CaseJudged) -> tuple[bool, int]:
+    """Few tokens, but no completion without any: that is a question of its own."""
+    return "row_empty" in judged.record.regions, judged.record.tokens
 
 
 def _prominence(judged: CaseJudged) -> tuple[bool, float]:

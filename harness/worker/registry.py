@@ -30,8 +30,9 @@ def open_target(name: str, options: Mapping[str, str]) -> Target:
     if _CALLABLE.fullmatch(name):
         return function.open_target(name, options)
     close = difflib.get_close_matches(name, OPENERS, n=1)
+    known = ", ".join((*sorted(OPENERS), f"{faults.PREFIX}NAME", "module:function"))
     raise Unavailable(
         "unknown",
-        f"no target named {name!r}; known here: {', '.join(sorted(OPENERS))}, {faults.PREFIX}NAME, module:function",
+        f"no target named {name!r}; known here: {known}",
         hint=f"did you mean {close[0]!r}?" if close else "",
     )

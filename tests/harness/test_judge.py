@@ -137,7 +137,7 @@ def test_overflow_words_tell_what_the_formula_gives() -> None:
 
 
 def test_at_a_kink_each_outcome_is_accepted_and_nothing_between() -> None:
-    """Where rounding cannot tell ratio and bound apart: 0, half and the whole gradient conform, a third does not."""
+    """Where rounding cannot tell ratio from bound: 0, half and the whole gradient conform, a third does not."""
     case = make_case([[float(np.log(1.25))]], [1.0])
     whole = -1.25
     for share in (0.0, 0.5, 1.0):

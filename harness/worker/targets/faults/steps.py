@@ -88,7 +88,7 @@ def length(mask: Tensor) -> Tensor:
 
 def rows(mask: Tensor) -> int:
     """The divisor of a mean over completions: B."""
-    return mask.shape[0]
+    return int(mask.shape[0])
 
 
 def by_loss_type(losses: Tensor, case: TensorCase, steps: Steps) -> Tensor:
@@ -122,7 +122,7 @@ class Steps:
     at_level: Callable[[Tensor, TensorCase], Tensor] = at_level
     exp: Callable[[Tensor], Tensor] = torch.exp
     bounds: Callable[[TensorCase], Bounds] = bounds
-    clip: Callable[[Tensor, Optional[float], float], Tensor] = clip
+    clip: Callable[[Tensor, float | None, float], Tensor] = clip
     surrogate: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor] = smaller
     estimator: Callable[[Tensor], Tensor] = k3
     combine: Callable[[Tensor, Tensor, Tensor, TensorCase, Aggregate], Tensor] = kl_inside
