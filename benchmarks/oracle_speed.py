@@ -14,7 +14,8 @@ import time
 from cases.case import Case
 from cases.descriptions import Advantage, Description, Layout, Ratio, Reference, Row
 from cases.dtypes import FLOAT32
-from cases.realisation import case_for, realise
+from cases.hyperparameters import case_for
+from cases.realisation import realise
 from cases.spec import Level, LossType
 from harness.client import WorkerClient
 from oracles.expectation import expect

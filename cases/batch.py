@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +27,9 @@ class Batch:
     * `ref_logps (B, T)` or None: under the reference policy; needed when beta is not 0.
     * `advantages (B,)` or `(B, T)`.
     * `mask (B, T)`: bool, True where a token counts.
+    * `sampling_logps (B, T)` or None: under the inference engine that sampled the tokens; read by the off-policy
+      mask only, which takes `old_logps` where there are none.
+    * `importance_ratio (B, T)`, `(B, 1)` or None: constant factor, of at least 0, of the policy term.
 
     Raises `ValueError` naming the field when a shape, dtype or value is wrong.
     """
@@ -35,6 +40,8 @@ class Batch:
     ref_logps: FloatArray | None
     advantages: FloatArray
     mask: Mask
+    sampling_logps: FloatArray | None = None
+    importance_ratio: FloatArray | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.dtype, DType):
@@ -44,9 +51,13 @@ class Batch:
             raise ValueError(f"logps: got shape {shape}, takes (B, T) with B and T at least 1")
         self._freeze("logps", [shape])
         self._freeze("advantages", [shape[:1], shape])
-        for optional in ("old_logps", "ref_logps"):
+        for optional in ("old_logps", "ref_logps", "sampling_logps"):
             if getattr(self, optional) is not None:
                 self._freeze(optional, [shape])
+        if self.importance_ratio is not None:
+            self._freeze("importance_ratio", [shape, (shape[0], 1)])
+            if (self.importance_ratio < 0).any():
+                raise ValueError("importance_ratio: got a number below 0, takes numbers of at least 0")
         mask = np.array(self.mask)
         if mask.dtype != np.bool_ or mask.shape != shape:
             raise ValueError(f"mask: got {mask.dtype} of shape {mask.shape}, takes bool of shape {shape}")
@@ -96,11 +107,31 @@ class Batch:
         return np.broadcast_to(self.advantages[:, None], self.logps.shape)
 
     @property
+    def token_importance_ratio(self) -> FloatArray | None:
+        """The importance ratio as (B, T), whichever form it was given in."""
+        if self.importance_ratio is None:
+            return None
+        return np.broadcast_to(self.importance_ratio, self.logps.shape)
+
+    @property
     def log_ratios(self) -> FloatArray:
         """`logps - old_logps` in float64, shape (B, T); 0 in the on-policy form."""
         if self.old_logps is None:
             return np.zeros_like(self.logps)
         return self.logps - self.old_logps
+
+    def take(self, rows: Sequence[int] | None = None, columns: Sequence[int] | None = None) -> Batch:
+        """Some of the completions and positions, in the order given; None takes all."""
+
+        def taken(values: Any) -> Any:
+            if values is None:
+                return None
+            kept = values if rows is None else values[list(rows)]
+            whole_row = kept.ndim == 1 or kept.shape[1] != self.columns
+            return kept if columns is None or whole_row else kept[:, list(columns)]
+
+        tensors = {field.name: taken(getattr(self, field.name)) for field in fields(self) if field.name != "dtype"}
+        return Batch(dtype=self.dtype, **tensors)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Batch):

@@ -20,7 +20,7 @@ FORMAT: Final = "lossgate-case/1"
 ID_DIGITS: Final = 12
 
 _TRAILING_ZEROS: Final = re.compile(r"\.?0*p")
-_TENSORS: Final = ("logps", "old_logps", "ref_logps", "advantages")
+_TENSORS: Final = ("logps", "old_logps", "ref_logps", "advantages", "sampling_logps", "importance_ratio")
 
 
 class CaseFormatError(ValueError):
@@ -43,7 +43,7 @@ class Case:
     def __post_init__(self) -> None:
         if self.spec.beta > 0 and self.batch.ref_logps is None:
             raise ValueError(f"ref_logps: got None, takes a tensor when beta is not 0 (beta is {self.spec.beta})")
-        parts = self.split.ranks * self.split.steps_per_generation
+        parts = self.split.micro_batches
         if self.batch.rows % parts:
             raise ValueError(f"split: got {self.batch.rows} rows, takes a multiple of {parts} micro-batches")
 

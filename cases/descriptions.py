@@ -6,11 +6,14 @@ first member of every enumeration is its simplest, so that shrinking moves towar
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 import hypothesis.strategies as st
+
+from cases.spec import KLEstimator
+from cases.split import Mode, Split
 
 
 class Ratio(Enum):
@@ -25,6 +28,7 @@ class Ratio(Enum):
     BELOW_LOW = "below_low"
     FAR_ABOVE = "far_above"
     FAR_BELOW = "far_below"
+    AT_DELTA = "at_delta"
     BEYOND_20 = "beyond_20"
     OVERFLOW = "overflow"
 
@@ -71,6 +75,31 @@ class Bounds(Enum):
     LOOSE = (0.1, 4.0)
 
 
+class Delta(Enum):
+    """The second upper bound of the ratio, of losses with a clipped surrogate."""
+
+    NONE = "none"
+    ABOVE = "above"
+    BELOW = "below"
+
+
+class Importance(Enum):
+    """The importance ratio: its form, and whether some of it is 0."""
+
+    NONE = "none"
+    PER_TOKEN = "per_token"
+    PER_ROW = "per_row"
+
+
+class OffPolicyMask(Enum):
+    """The off-policy sequence mask: which log-probabilities it reads, and a threshold that it meets exactly."""
+
+    NONE = "none"
+    OLD = "old"
+    SAMPLING = "sampling"
+    AT_THRESHOLD = "at_threshold"
+
+
 class Horizon(Enum):
     """`max_completion_length` against T."""
 
@@ -97,7 +126,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Description:
-    """A batch without its numbers: `len(rows)` completions of at most `columns` tokens."""
+    """A batch without its numbers: `row_count` completions of at most `columns` tokens; options of its loss.
+
+    Where a split needs more completions than there are `rows`, these are taken again, with other lengths.
+    """
 
     rows: tuple[Row, ...]
     columns: int
@@ -105,13 +137,48 @@ class Description:
     horizon: Horizon = Horizon.LONGER
     on_policy: bool = False
     token_advantages: bool = False
+    delta: Delta = Delta.NONE
+    kl_estimator: KLEstimator = KLEstimator.K3
+    importance: Importance = Importance.NONE
+    off_policy_mask: OffPolicyMask = OffPolicyMask.NONE
+    split: Split = field(default_factory=Split)
     seed: int = 0
 
+    @property
+    def row_count(self) -> int:
+        """B: the rows, taken again until the split's micro-batches are equal."""
+        parts = self.split.micro_batches
+        return -(-len(self.rows) // parts) * parts
+
+
+SPLITS: Final = (
+    Split(),
+    Split(accumulation_steps=2, steps_per_generation=2),
+    Split(ranks=2),
+    Split(accumulation_steps=4, steps_per_generation=4),
+    Split(ranks=3),
+    Split(steps_per_generation=2),
+    Split(accumulation_steps=2, steps_per_generation=4),
+    Split(ranks=2, accumulation_steps=2, steps_per_generation=2),
+    Split(ranks=3, accumulation_steps=1, steps_per_generation=2),
+    Split(ranks=2, accumulation_steps=2, steps_per_generation=2, mode=Mode.EVAL),
+)
+
+OPTIONS: Final[dict[str, tuple[Any, ...]]] = {
+    "on_policy": (False, True),
+    "token_advantages": (False, True),
+    "delta": tuple(Delta),
+    "kl_estimator": tuple(KLEstimator),
+    "importance": tuple(Importance),
+    "off_policy_mask": tuple(OffPolicyMask),
+    "split": SPLITS,
+}
+"""What a description may have beyond the bare loss; every pair of values occurs in every loss and level."""
 
 SHAPES: Final = ((1, 1), (1, 3), (2, 2), (3, 3), (2, 4), (5, 7), (4, 8), (3, 5), (4, 1), (8, 32))
 """Sizes (B, T) that are drawn: small ones find nearly everything, because the bound grows with size."""
 
-_ANYWHERE = tuple(ratio for ratio in Ratio if ratio is not Ratio.OVERFLOW)
+_ANYWHERE: Final = tuple(ratio for ratio in Ratio if ratio is not Ratio.OVERFLOW)
 
 
 @st.composite
@@ -128,14 +195,13 @@ def _rows(draw: st.DrawFn, columns: int) -> Row:
 
 @st.composite
 def descriptions(draw: st.DrawFn) -> Description:
-    """Any batch of an ordinary size, without overflow."""
+    """Any batch of an ordinary size, without overflow, with any options."""
     rows, columns = draw(st.sampled_from(SHAPES))
     return Description(
         rows=tuple(draw(_rows(columns)) for _ in range(rows)),
         columns=columns,
         bounds=draw(st.sampled_from(Bounds)),
         horizon=draw(st.sampled_from(Horizon)),
-        on_policy=draw(st.integers(0, 7)) == 7,
-        token_advantages=draw(st.booleans()),
+        **{name: draw(st.sampled_from(values)) for name, values in OPTIONS.items()},
         seed=draw(st.integers(0, 2**16 - 1)),
     )

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from cases.batch import Batch, Mask
-from cases.case import Case
-from cases.descriptions import Advantage, Description, Horizon, Layout, Ratio, Reference, Row
+from cases.descriptions import (
+    Advantage,
+    Description,
+    Importance,
+    Layout,
+    OffPolicyMask,
+    Ratio,
+    Reference,
+    Row,
+)
 from cases.dtypes import DType, FloatArray
-from cases.spec import Level, LossSpec, LossType
+from cases.hyperparameters import delta_of
+from cases.spec import Level
 
-DEFAULT_MAX_COMPLETION_LENGTH: Final = 256
 GARBAGE_LOG_RATIO: Final = 5.0
 
 Random = np.random.Generator
@@ -25,13 +34,10 @@ def realise(description: Description, dtype: DType, level: Level) -> Batch:
     Equal arguments give equal numbers, and every number is exactly representable in `dtype`.
     """
     random = np.random.Generator(np.random.PCG64(description.seed))
-    columns = description.columns
-    mask = np.array([_layout(row, columns, random) for row in description.rows])
-    logps = np.empty(mask.shape)
-    old_logps = np.empty(mask.shape)
-    ref_logps = np.empty(mask.shape)
-    advantages = np.empty(mask.shape)
-    for i, row in enumerate(description.rows):
+    rows = _rows(description)
+    mask = np.array([_layout(row, description.columns, random) for row in rows])
+    logps, old_logps, ref_logps, advantages = (np.empty(mask.shape) for _ in range(4))
+    for i, row in enumerate(rows):
         advantages[i] = _advantages(row, description, dtype, random)
         reach = _garbage_reach(advantages[i], dtype)
         log_ratios = _log_ratios(row, description, mask[i], reach, dtype, level, random)
@@ -39,38 +45,53 @@ def realise(description: Description, dtype: DType, level: Level) -> Batch:
         if level is Level.SEQUENCE:
             _settle_mean(logps[i], old_logps[i], mask[i], float(log_ratios[mask[i]].sum()), dtype)
         ref_logps[i] = dtype.round(logps[i] + _ref_log_ratios(row, logps[i], mask[i], dtype, random))
+    old = None if description.on_policy else old_logps
     return Batch(
         dtype=dtype,
         logps=logps,
-        old_logps=None if description.on_policy else old_logps,
+        old_logps=old,
         ref_logps=ref_logps,
         advantages=advantages if description.token_advantages else advantages[:, 0],
         mask=mask,
+        sampling_logps=_sampling_logps(description, logps if old is None else old, dtype, random),
+        importance_ratio=_importance_ratio(description, mask, dtype, random),
     )
 
 
-def spec_for(description: Description, loss_type: LossType, level: Level, beta: float) -> LossSpec:
-    """The loss spec of a description in one cell."""
-    epsilon_low, epsilon_high = description.bounds.value
-    longer = {
-        Horizon.WIDTH: description.columns,
-        Horizon.LONGER: description.columns + 3,
-        Horizon.DEFAULT: DEFAULT_MAX_COMPLETION_LENGTH,
-    }
-    return LossSpec(
-        loss_type=loss_type,
-        importance_sampling_level=level,
-        beta=beta,
-        epsilon_low=epsilon_low,
-        # cispo caps the ratio absolutely: at 1 + epsilon_high the batch lies in the same regions.
-        epsilon_high=1.0 + epsilon_high if loss_type is LossType.CISPO else epsilon_high,
-        max_completion_length=longer[description.horizon],
-    )
+def _rows(description: Description) -> list[Row]:
+    """The rows, taken again as often as the split needs; a copy has another length, so that counts differ."""
+    columns, given = description.columns, description.rows
+    rows = []
+    for number in range(description.row_count):
+        copies, row = number // len(given), given[number % len(given)]
+        if copies:
+            layout = Layout.PREFIX if row.layout is Layout.FULL else row.layout
+            row = replace(row, layout=layout, length=1 + (row.length + copies) % columns)
+        rows.append(row)
+    return rows
 
 
-def case_for(description: Description, batch: Batch, loss_type: LossType, level: Level, beta: float) -> Case:
-    """The case of a realised description in one cell."""
-    return Case(batch, spec_for(description, loss_type, level, beta))
+def _sampling_logps(
+    description: Description, old_logps: FloatArray, dtype: DType, random: Random
+) -> FloatArray | None:
+    noise = random.uniform(-1.0, 1.0, old_logps.shape)
+    if description.off_policy_mask not in (OffPolicyMask.SAMPLING, OffPolicyMask.AT_THRESHOLD):
+        return None
+    return dtype.round(old_logps + noise)
+
+
+def _importance_ratio(description: Description, mask: Mask, dtype: DType, random: Random) -> FloatArray | None:
+    """Constant factors around 1; one in five is 0, as a masking mode makes them."""
+    size = random.uniform(0.25, 2.5, mask.shape)
+    zero = random.uniform(0.0, 1.0, mask.shape) < 0.2
+    ratios = dtype.round(np.where(zero, 0.0, size))
+    match description.importance:
+        case Importance.NONE:
+            return None
+        case Importance.PER_TOKEN:
+            return ratios
+        case Importance.PER_ROW:
+            return ratios[:, :1]
 
 
 def _layout(row: Row, columns: int, random: Random) -> Mask:
@@ -118,6 +139,8 @@ def _log_ratio(region: Ratio, row: Row, description: Description, dtype: DType, 
             return high + 1.2 + 2.0 * share
         case Ratio.FAR_BELOW:
             return low - 1.2 - 2.0 * share
+        case Ratio.AT_DELTA:
+            return math.log(delta_of(description)) + row.ulps * ulp
         case Ratio.BEYOND_20:
             size = 20.5 + 20.0 * share
             return sign * size if size < overflow - 12.0 else -size

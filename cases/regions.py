@@ -15,8 +15,9 @@ import numpy.typing as npt
 
 from cases.batch import Batch
 from cases.case import Case
-from cases.dtypes import BFLOAT16, FloatArray
-from cases.spec import Level
+from cases.dtypes import BFLOAT16, FLOAT32, FloatArray
+from cases.spec import KLEstimator, Level, LossType
+from cases.split import Mode
 
 Flags = npt.NDArray[np.bool_]
 
@@ -74,6 +75,47 @@ class Tokens:
             return np.full_like(self.ratio, -np.inf)
         with np.errstate(over="ignore"):
             return (self.low - self.ratio) / self.batch.dtype.ulp(self.low)
+
+    @cached_property
+    def drift(self) -> FloatArray:
+        """Mean of `sampling_logps - logps` of each completion that has a token with a negative advantage."""
+        sampled = self.batch.sampling_logps if self.batch.sampling_logps is not None else self.batch.old_logps
+        evidence = (self.batch.logps if sampled is None else sampled) - self.batch.logps
+        droppable = ((self.batch.token_advantages < 0) & self.mask).any(axis=1)
+        return np.array([evidence[row][self.mask[row]].mean() for row in np.flatnonzero(droppable)])
+
+    @cached_property
+    def above_threshold(self) -> FloatArray:
+        """Drift less the off-policy threshold; empty where the mask is off."""
+        threshold = self.case.spec.off_policy_mask_threshold
+        return np.empty(0) if threshold is None else self.drift - threshold
+
+    @cached_property
+    def importance(self) -> FloatArray:
+        """Importance ratios of unmasked tokens; empty where there are none."""
+        ratio = self.batch.token_importance_ratio
+        return np.empty(0) if ratio is None else ratio[self.mask]
+
+    @cached_property
+    def above_delta(self) -> FloatArray:
+        """Distance above delta in ulps of delta; empty where there is none."""
+        delta = self.case.spec.delta
+        if delta is None:
+            return np.empty(0)
+        with np.errstate(over="ignore"):
+            return (self.ratio - delta) / self.batch.dtype.ulp(delta)
+
+    @property
+    def micro_batch_tokens(self) -> list[int]:
+        """Unmasked tokens of each micro-batch of the judged step."""
+        parts = (rows for rank in self.case.split.judged(self.batch.rows) for rows in rank)
+        return [int(self.mask[list(rows)].sum()) for rows in parts]
+
+    @property
+    def window_share(self) -> float:
+        """What dapo, cispo and vespo divide by on a rank where tokens are counted per generation batch."""
+        split = self.case.split
+        return self.batch.tokens / split.ranks * split.accumulation_steps / split.steps_per_generation
 
     @property
     def off_policy(self) -> bool:
@@ -181,7 +223,69 @@ _REGIONS: Final = (
     ),
 )
 
-REGIONS: Final = {region.name: region for region in _REGIONS}
+_OPTION_REGIONS: Final = (
+    Region("delta_above", "delta above the upper clip bound", lambda t: (t.case.spec.delta or 0) > t.high),
+    Region("delta_below", "delta below the upper clip bound", lambda t: 0 < (t.case.spec.delta or 0) < t.high),
+    Region("ratio_at_delta", "a ratio within 4 ulps of delta", lambda t: _at(t.above_delta)),
+    Region("ratio_above_delta", "a ratio above delta", lambda t: _any(t.above_delta > AT_BOUND_ULPS)),
+    Region(
+        "kl_bias_corrected",
+        "a KL term that is multiplied by the ratio",
+        lambda t: t.case.spec.kl_estimator is KLEstimator.K3_BIAS_CORRECTED,
+    ),
+    Region(
+        "importance_per_token",
+        "importance ratios of shape (B, T)",
+        lambda t: t.batch.importance_ratio is not None and t.batch.importance_ratio.shape == t.mask.shape,
+    ),
+    Region(
+        "importance_per_row",
+        "importance ratios of shape (B, 1), T above 1",
+        lambda t: t.batch.importance_ratio is not None and t.batch.importance_ratio.shape != t.mask.shape,
+    ),
+    Region("importance_zero", "an importance ratio of 0", lambda t: _any(t.importance == 0)),
+    Region(
+        "off_policy_dropped", "a completion that the off-policy mask drops", lambda t: _any(t.above_threshold > 0)
+    ),
+    Region(
+        "off_policy_kept",
+        "a completion that the off-policy mask could drop",
+        lambda t: _any(t.above_threshold <= 0),
+    ),
+    Region(
+        "off_policy_at_threshold",
+        "a completion whose drift rounding cannot tell from the threshold",
+        lambda t: _any(np.abs(t.above_threshold) <= 8 * t.batch.dtype.unit_roundoff),
+    ),
+    Region("accumulation", "several accumulation steps", lambda t: t.case.split.accumulation_steps > 1),
+    Region("ranks", "several ranks", lambda t: t.case.split.ranks > 1),
+    Region(
+        "generation_batch",
+        "a generation batch of several optimizer steps",
+        lambda t: t.case.split.steps_per_generation > t.case.split.accumulation_steps,
+    ),
+    Region(
+        "micro_batches_uneven",
+        "micro-batches of different token counts",
+        lambda t: len(set(t.micro_batch_tokens)) > 1,
+    ),
+    Region("eval_mode", "evaluation, where nothing is accumulated", lambda t: t.case.split.mode is Mode.EVAL),
+    Region(
+        "temperature_beyond_float32",
+        "a temperature of sapo that float32 cannot hold",
+        lambda t: (
+            t.case.spec.loss_type is LossType.SAPO
+            and not FLOAT32.holds([t.case.spec.sapo_temperature_pos, t.case.spec.sapo_temperature_neg])
+        ),
+    ),
+    Region(
+        "window_beyond_float32",
+        "a token count per rank and step that float32 cannot hold",
+        lambda t: not FLOAT32.holds([t.batch.tokens / t.case.split.ranks, t.window_share]),
+    ),
+)
+
+REGIONS: Final = {region.name: region for region in _REGIONS + _OPTION_REGIONS}
 
 
 def _lengths_equal(batch: Batch) -> bool:

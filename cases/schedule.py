@@ -9,7 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from cases.descriptions import Advantage, Bounds, Description, Horizon, Layout, Ratio, Reference, Row
+from cases.descriptions import (
+    SPLITS,
+    Advantage,
+    Bounds,
+    Delta,
+    Description,
+    Horizon,
+    Importance,
+    Layout,
+    OffPolicyMask,
+    Ratio,
+    Reference,
+    Row,
+)
+from cases.spec import KLEstimator
 
 
 def boundary_descriptions() -> tuple[Description, ...]:
@@ -23,6 +37,7 @@ def _boundaries() -> Iterator[Description]:
     yield from _advantages()
     yield from _references()
     yield from _overflows()
+    yield from _options()
 
 
 def _one_token() -> Iterator[Description]:
@@ -94,3 +109,29 @@ def _overflows() -> Iterator[Description]:
             Row(Layout.PREFIX, 2, (Ratio.INSIDE,), advantage=Advantage.NEGATIVE),
         )
         yield Description(rows, columns=3)
+
+
+def _options() -> Iterator[Description]:
+    """Every option by itself, where its values act."""
+    up, down = Advantage.POSITIVE, Advantage.NEGATIVE
+    for delta in Delta:
+        for sign in (up, down):
+            for ratio in (Ratio.AT_DELTA, Ratio.FAR_ABOVE, Ratio.INSIDE):
+                yield Description((Row(ratios=(ratio,), advantage=sign),), columns=1, delta=delta)
+    rows = (
+        Row(Layout.FULL, 1, (Ratio.INSIDE, Ratio.ABOVE_HIGH), advantage=up),
+        Row(Layout.PREFIX, 2, (Ratio.BELOW_LOW, Ratio.INSIDE), advantage=down),
+        Row(Layout.HOLES, 1, (Ratio.FAR_ABOVE,), advantage=down, reference=Reference.ABOVE),
+    )
+    for sign in (up, down):
+        row = Row(ratios=(Ratio.ABOVE_HIGH,), advantage=sign, reference=Reference.ABOVE)
+        yield Description((row,), columns=1, kl_estimator=KLEstimator.K3_BIAS_CORRECTED)
+    yield Description(rows, columns=3, kl_estimator=KLEstimator.K3_BIAS_CORRECTED)
+    for importance in (Importance.PER_TOKEN, Importance.PER_ROW):
+        yield Description(rows, columns=3, importance=importance)
+        yield Description(rows[1:], columns=4, importance=importance, token_advantages=True)
+    for mask in (OffPolicyMask.OLD, OffPolicyMask.SAMPLING, OffPolicyMask.AT_THRESHOLD):
+        for token_advantages in (False, True):
+            yield Description(rows, columns=3, off_policy_mask=mask, token_advantages=token_advantages)
+    for split in SPLITS[1:]:
+        yield Description(rows, columns=3, split=split)

@@ -7,8 +7,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from cases.realisation import case_for, realise
+from cases.hyperparameters import case_for
+from cases.realisation import realise
 from cases.regions import regions_of
+from cases.spec import LossType
 from harness.asking import Contestant, Question, put
 from harness.client import TargetFacts, WorkerClient
 from harness.events import CaseJudged, Event, RunFinished, RunStarted, Shrinking
@@ -88,12 +90,13 @@ def _questions(plan: Plan) -> Iterator[Question]:
         for dtype in plan.dtypes:
             for level in plan.levels:
                 batch = realise(entry.description, dtype, level)
-                known: dict[tuple[float, bool], tuple[str, ...]] = {}
+                known: dict[tuple[object, bool, bool], tuple[str, ...]] = {}
                 for loss_type in plan.loss_types:
                     for beta in plan.betas:
                         case = case_for(entry.description, batch, loss_type, level, beta)
-                        # What regions depend on, beside the batch: the bounds and whether there is a KL term.
-                        key = (case.spec.ratio_bounds[0], beta > 0)
+                        # What regions depend on, beside the batch: the bounds, the loss's own parameters, and
+                        # whether there is a KL term.
+                        key = (case.spec.ratio_bounds, loss_type is LossType.SAPO, beta > 0)
                         if key not in known:
                             known[key] = regions_of(case)
                         yield Question(case, known[key], entry.number, entry.phase)

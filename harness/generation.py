@@ -10,7 +10,8 @@ from typing import Final
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from cases.descriptions import Description, descriptions
+from cases.descriptions import OPTIONS, Description, descriptions
+from cases.pairwise import covering
 from cases.schedule import boundary_descriptions
 
 MOST_EXAMPLES: Final = 2**20
@@ -41,8 +42,10 @@ def schedule(examples: int, random_seed: int) -> tuple[Scheduled, ...]:
 def _phases(examples: int, random_seed: int) -> Iterator[tuple[str, Description]]:
     for description in boundary_descriptions():
         yield "regions", description
-    for description in draw(examples, random_seed):
-        yield "drawn", description
+    combinations = covering(OPTIONS)
+    for number, description in enumerate(draw(examples, random_seed)):
+        # Options are not left to chance: every pair of their values occurs among the first few dozen.
+        yield "drawn", replace(description, **combinations[number % len(combinations)])
 
 
 def draw(examples: int, random_seed: int) -> list[Description]:

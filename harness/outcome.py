@@ -17,7 +17,7 @@ from harness.worker import protocol
 Status = Literal["ok", "unsupported", "error", "crash", "timeout"]
 FailureKind = Literal["not_installed", "unknown", "broken", "interpreter"]
 
-_FLOATS: Final = ("logps", "old_logps", "ref_logps", "advantages")
+_FLOATS: Final = ("logps", "old_logps", "ref_logps", "advantages", "sampling_logps", "importance_ratio")
 
 
 class TargetUnavailable(RuntimeError):

@@ -6,15 +6,20 @@ the same case on every machine. No completion is emptied: whether one without to
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from cases.batch import Batch
 from cases.case import Case
 from cases.dtypes import FloatArray
+from cases.spec import KLEstimator
+from cases.split import Split
+
+Change = dict[str, Any]
 
 BUDGET: Final = 160
 
@@ -42,60 +47,83 @@ def shrink(case: Case, fails: Callable[[Case], bool], budget: int = BUDGET) -> C
 
 def _simpler(case: Case) -> Iterator[Case]:
     """Cases one step simpler, the largest steps first."""
-    for batch in _batches(case):
-        try:
-            yield replace(case, batch=batch)
-        except ValueError:
-            # A step that the split or the loss does not admit.
-            continue
-    spec = case.spec
-    width = case.batch.columns
-    if spec.max_completion_length != width:
-        yield replace(case, spec=replace(spec, max_completion_length=width))
+    for make in (_splits, _shapes, _specs, _batches):
+        for changed in make(case):
+            try:
+                yield replace(case, **changed)
+            except ValueError:
+                # A step that the split or the loss does not admit.
+                continue
 
 
-def _batches(case: Case) -> Iterator[Batch]:
+def _splits(case: Case) -> Iterator[Change]:
+    """No split, then one number of it at its smallest, with the rows as they are or the first micro-batches'."""
+    split, batch = case.split, case.batch
+    simpler = [Split()]
+    for name in ("ranks", "accumulation_steps", "steps_per_generation"):
+        with contextlib.suppress(ValueError):
+            simpler.append(replace(split, **{name: 1}))  # type: ignore[arg-type]  # all three are integers
+    simpler.append(replace(split, steps_per_generation=split.accumulation_steps))
+    for other in simpler:
+        if other != split:
+            size = batch.rows // split.micro_batches
+            yield {"split": other, "batch": batch.take(range(size * other.micro_batches))}
+            yield {"split": other}
+
+
+def _shapes(case: Case) -> Iterator[Change]:
+    """Without one completion of each micro-batch, without one position, without one token."""
     batch = case.batch
-    for row in reversed(range(batch.rows)):
-        if batch.rows > 1:
-            yield _without(batch, row, axis=0)
+    size = batch.rows // case.split.micro_batches
+    for row in reversed(range(size)):
+        if size > 1:
+            yield {"batch": batch.take([r for r in range(batch.rows) if r % size != row])}
     for column in reversed(range(batch.columns)):
         fewer = batch.lengths - batch.mask[:, column]
         if batch.columns > 1 and not ((fewer == 0) & (batch.lengths > 0)).any():
-            yield _without(batch, column, axis=1)
+            yield {"batch": batch.take(columns=[c for c in range(batch.columns) if c != column])}
     for row, column in np.argwhere(batch.mask)[::-1]:
         if batch.lengths[row] > 1:
             mask = batch.mask.copy()
             mask[row, column] = False
-            yield replace(batch, mask=mask)
-    if batch.ref_logps is not None and case.spec.beta == 0:
-        yield replace(batch, ref_logps=None)
+            yield {"batch": replace(batch, mask=mask)}
+
+
+def _specs(case: Case) -> Iterator[Change]:
+    """Without an option of the loss, with plain hyper-parameters."""
+    spec = case.spec
+    plain = {
+        "delta": None,
+        "off_policy_mask_threshold": None,
+        "kl_estimator": KLEstimator.K3,
+        "max_completion_length": case.batch.columns,
+    }
+    for name, value in plain.items():
+        if getattr(spec, name) != value:
+            yield {"spec": replace(spec, **{name: value})}  # type: ignore[arg-type]  # each takes its own type
+
+
+def _batches(case: Case) -> Iterator[Change]:
+    """Without an optional tensor, then with readable numbers."""
+    batch = case.batch
+    plain: list[tuple[str, FloatArray | None]] = [("importance_ratio", None), ("sampling_logps", None)]
+    if case.spec.beta == 0:
+        plain.append(("ref_logps", None))
     if batch.advantages.ndim == 2:
-        yield replace(batch, advantages=batch.advantages[:, 0])
-    if batch.old_logps is not None:
-        yield replace(batch, old_logps=None)
-        yield replace(batch, old_logps=batch.logps)
-    if batch.ref_logps is not None:
-        yield replace(batch, ref_logps=batch.logps)
-    for name in ("advantages", "logps", "old_logps", "ref_logps"):
+        plain.append(("advantages", batch.advantages[:, 0]))
+    plain += [("old_logps", None), ("old_logps", batch.logps), ("ref_logps", batch.logps)]
+    for name, values in plain:
+        if getattr(batch, name) is not None:
+            yield {"batch": _with(batch, name, values)}
+    for name in ("advantages", "logps", "old_logps", "ref_logps", "sampling_logps", "importance_ratio"):
         values = getattr(batch, name)
         if values is not None:
             for simple in _readable(values, batch):
-                yield replace(batch, **{name: simple})  # type: ignore[arg-type]  # a float tensor for another
+                yield {"batch": _with(batch, name, simple)}
 
 
-def _without(batch: Batch, index: int, axis: int) -> Batch:
-    def cut(values: FloatArray) -> FloatArray:
-        return np.delete(values, index, axis=axis) if values.ndim > axis else values
-
-    return replace(
-        batch,
-        logps=cut(batch.logps),
-        old_logps=None if batch.old_logps is None else cut(batch.old_logps),
-        ref_logps=None if batch.ref_logps is None else cut(batch.ref_logps),
-        advantages=cut(batch.advantages),
-        mask=np.delete(batch.mask, index, axis=axis),
-    )
+def _with(batch: Batch, name: str, values: FloatArray | None) -> Batch:
+    return replace(batch, **{name: values})  # type: ignore[arg-type]  # a float tensor for another
 
 
 def _readable(values: FloatArray, batch: Batch) -> Iterator[FloatArray]:

@@ -4,7 +4,7 @@ $$\mathcal L = \frac{1}{\sum_i n_i} \sum_i \sum_t
     \Big[ \beta \, k3_{it}
     - \min\big(r_{it} A_{it}, \mathrm{clip}(r_{it}, 1 - \epsilon_{low}, 1 + \epsilon_{high}) A_{it}\big) \Big]$$
 
-Source: none; the name is TRL's `loss_type="bnpo"`, the mean over the tokens of the local batch. The BNPO
+Source: none; the name is TRL's `loss_type="bnpo"`, the mean over the tokens of the local micro-batch. The BNPO
 paper (Xiao et al. 2025, arXiv 2506.02864) changes the advantages instead.
 """
 
@@ -16,8 +16,16 @@ from oracles.terms import clipped_token_losses
 
 
 def loss(formula: Formula) -> Scalar:
-    """The loss of a batch; 0 where no completion has a token."""
-    tokens = [
-        token_loss for completion in formula.non_empty for token_loss in clipped_token_losses(completion, formula)
+    """The loss of a step: the mean over its micro-batches of their token means; 0 where there is no token."""
+    means = [
+        formula.total(
+            [
+                token_loss
+                for completion in part.non_empty
+                for token_loss in clipped_token_losses(completion, formula)
+            ]
+        )
+        / max(part.token_count, 1)
+        for part in formula.micro_batches
     ]
-    return formula.total(tokens) / max(formula.token_count, 1)
+    return formula.total(means) / formula.pieces

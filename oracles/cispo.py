@@ -11,19 +11,19 @@ from __future__ import annotations
 
 from oracles.completions import Completion, Formula
 from oracles.scalar import Scalar, minimum, stop_gradient
-from oracles.terms import ratios, with_kl
+from oracles.terms import ratios, token_losses
 
 
 def loss(formula: Formula) -> Scalar:
     """The loss of a step; 0 where no completion has a token."""
-    step = [token_loss for completion in formula.non_empty for token_loss in _token_losses(completion, formula)]
-    return formula.total(step) / max(formula.token_count, 1)
+    step = [token_loss for completion in formula.non_empty for token_loss in _losses(completion, formula)]
+    return formula.total(step) / formula.window_tokens
 
 
-def _token_losses(completion: Completion, formula: Formula) -> list[Scalar]:
-    p = formula.parameters
-    losses = []
-    for ratio, token in zip(ratios(completion, formula), completion, strict=True):
-        weight = stop_gradient(minimum(ratio, p.epsilon_high))
-        losses.append(with_kl(-(weight * token.advantage * token.logp), token, p))
-    return losses
+def _losses(completion: Completion, formula: Formula) -> list[Scalar]:
+    ratio = ratios(completion, formula)
+    policy = [
+        -(stop_gradient(minimum(r, formula.parameters.epsilon_high)) * token.advantage * token.logp)
+        for r, token in zip(ratio, completion, strict=True)
+    ]
+    return token_losses(completion, policy, ratio, formula)

@@ -6,14 +6,16 @@ Padding cannot leak into an oracle because it is not in here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 
 from cases.batch import Batch
 from cases.case import Case
-from cases.spec import EmptyRows, LossSpec
+from cases.spec import EmptyRows, LossSpec, WindowTokens
+from cases.split import Split
 from oracles.contract import Contract
-from oracles.scalar import Scalar, Tape, stop_gradient
+from oracles.scalar import Count, Scalar, Tape, stop_gradient
 from oracles.scalar import total as _total
 
 
@@ -24,6 +26,8 @@ class Token:
     logp: Scalar
     old_logp: Scalar
     ref_logp: Scalar | None
+    sampling_logp: Scalar | None
+    importance_ratio: Scalar | None
     advantage: Scalar
 
 
@@ -41,11 +45,32 @@ class Completion:
 
 
 @dataclass(frozen=True)
+class MicroBatch:
+    """Completions whose loss is taken in one call."""
+
+    completions: tuple[Completion, ...]
+
+    @property
+    def non_empty(self) -> tuple[Completion, ...]:
+        """The completions that have tokens."""
+        return tuple(completion for completion in self.completions if completion)
+
+    @property
+    def token_count(self) -> int:
+        """Unmasked tokens of the micro-batch."""
+        return sum(len(completion) for completion in self.completions)
+
+
+@dataclass(frozen=True)
 class Parameters:
     """Hyper-parameters as the dtype rounds them; `beta` is None where the loss has no KL term."""
 
     spec: LossSpec
     tape: Tape
+
+    def number(self, value: float) -> Scalar:
+        """A hyper-parameter or constant of the formula."""
+        return self.tape.number(value)
 
     @cached_property
     def beta(self) -> Scalar | None:
@@ -66,45 +91,90 @@ class Parameters:
         return 1 + self.tape.number(self.spec.epsilon_high)
 
 
-@dataclass(frozen=True)
-class Formula:
-    """What a loss is written over: `completions`, `parameters`, and `total` to add up.
+@dataclass
+class Jumps:
+    """Decisions that make the value jump. Where rounding can decide either way, `assumed` says which is taken.
 
-    `leaves` maps (row, column) of every unmasked token to the scalar of its log-probability.
+    `undecided` counts them; those beyond `assumed` are taken as they are in exact arithmetic.
     """
 
-    completions: tuple[Completion, ...]
+    assumed: tuple[bool, ...] = ()
+    undecided: int = 0
+
+    def exceeds(self, x: Scalar, threshold: Scalar) -> bool:
+        """Whether x > threshold; equality does not exceed."""
+        gap = float(x.value - threshold.value)
+        if abs(gap) > x.radius + threshold.radius:
+            return gap > 0
+        if x.radius + threshold.radius == 0.0:
+            return False
+        number, self.undecided = self.undecided, self.undecided + 1
+        return self.assumed[number] if number < len(self.assumed) else gap > 0
+
+
+@dataclass(frozen=True)
+class Formula:
+    """What a loss is written over: the micro-batches of the judged step, `parameters`, and `total` to add up.
+
+    `leaves` maps (row, column) of every unmasked token of the step to the scalar of its log-probability;
+    `generation_tokens` counts the unmasked tokens of the whole generation batch.
+    """
+
+    micro_batches: tuple[MicroBatch, ...]
     parameters: Parameters
     tape: Tape
     leaves: dict[tuple[int, int], Scalar]
+    split: Split
+    generation_tokens: int
+    jumps: Jumps = field(default_factory=Jumps)
 
     @classmethod
-    def of(cls, case: Case) -> Formula:
+    def of(cls, case: Case, assumed: tuple[bool, ...] = ()) -> Formula:
         """The formula's view of a case, on a tape of its own."""
         dtype = case.batch.dtype
         tape = Tape(Contract.of(dtype), lambda value: dtype.holds(value))
         leaves: dict[tuple[int, int], Scalar] = {}
-        completions = tuple(
-            Completion(tuple(_tokens(case.batch, row, tape, leaves))) for row in range(case.batch.rows)
+        micro_batches = tuple(
+            MicroBatch(tuple(Completion(tuple(_tokens(case.batch, row, tape, leaves))) for row in rows))
+            for rank in case.split.judged(case.batch.rows)
+            for rows in rank
         )
-        return cls(completions, Parameters(case.spec, tape), tape, leaves)
-
-    @property
-    def rows(self) -> int:
-        """B, as the conventions count it."""
-        if self.parameters.spec.conventions.empty_rows is EmptyRows.COUNTED:
-            return len(self.completions)
-        return sum(1 for completion in self.completions if completion)
+        parameters = Parameters(case.spec, tape)
+        return cls(micro_batches, parameters, tape, leaves, case.split, case.batch.tokens, Jumps(assumed))
 
     @property
     def non_empty(self) -> tuple[Completion, ...]:
-        """The completions that have tokens."""
-        return tuple(completion for completion in self.completions if completion)
+        """The completions of the step that have tokens."""
+        return tuple(completion for part in self.micro_batches for completion in part.non_empty)
 
     @property
-    def token_count(self) -> int:
-        """N."""
-        return sum(len(completion) for completion in self.completions)
+    def rows(self) -> Count:
+        """B: the completions of the step, as the conventions count them; 1 where there are none."""
+        if self.parameters.spec.conventions.empty_rows is EmptyRows.NOT_COUNTED:
+            return Count.of(max(len(self.non_empty), 1))
+        return Count.of(len(self.micro_batches[0].completions)).times(*self._pieces)
+
+    @property
+    def pieces(self) -> Count:
+        """The micro-batches of the step."""
+        return Count.of(*self._pieces)
+
+    @property
+    def _pieces(self) -> tuple[int, int]:
+        return len(self.micro_batches) // self.split.ranks, self.split.ranks
+
+    @property
+    def window_tokens(self) -> Count:
+        """N: the unmasked tokens of the step, as the conventions count them; 1 where there are none."""
+        split = self.split
+        step = max(sum(part.token_count for part in self.micro_batches), 1)
+        if split.is_whole:
+            return Count.of(step)
+        shares = split.ranks, Fraction(split.accumulation_steps, split.steps_per_generation)
+        roundings = Count.of(split.ranks).times(split.ranks, *shares).factors
+        if self.parameters.spec.conventions.window_tokens is WindowTokens.EXACT or split.mode == "eval":
+            return Count(Fraction(step), 1 + roundings)
+        return Count(max(self.generation_tokens, 1) * shares[1], 1 + roundings)
 
     def total(self, terms: Sequence[Scalar]) -> Scalar:
         """The sum of any number of terms, in any order."""
@@ -113,12 +183,15 @@ class Formula:
 
 def _tokens(batch: Batch, row: int, tape: Tape, leaves: dict[tuple[int, int], Scalar]) -> Iterator[Token]:
     per_row = None if batch.advantages.ndim == 2 else tape.exact(float(batch.advantages[row]))
+    importance = batch.token_importance_ratio
     for column in batch.mask[row].nonzero()[0].tolist():
         logp = leaves[row, column] = tape.leaf(float(batch.logps[row, column]))
-        old, ref = batch.old_logps, batch.ref_logps
+        old, ref, sampling = batch.old_logps, batch.ref_logps, batch.sampling_logps
         yield Token(
             logp=logp,
             old_logp=stop_gradient(logp) if old is None else tape.exact(float(old[row, column])),
             ref_logp=None if ref is None else tape.exact(float(ref[row, column])),
+            sampling_logp=None if sampling is None else tape.exact(float(sampling[row, column])),
+            importance_ratio=None if importance is None else tape.exact(float(importance[row, column])),
             advantage=tape.exact(float(batch.advantages[row, column])) if per_row is None else per_row,
         )

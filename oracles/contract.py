@@ -13,6 +13,12 @@ from cases.dtypes import DType
 EXP_ULPS: Final = 2.0
 """Relative error of exp in units of u: an exponential is within one ulp, and one ulp is at most 2u."""
 
+LOG_ULPS: Final = 2.0
+"""Relative error of log in units of u: within one ulp, as exp."""
+
+SIGMOID_ULPS: Final = 4.0
+"""Relative error of sigmoid in units of u: within two ulps."""
+
 DIVISION_ROUNDINGS: Final = 2.0
 """A quotient may be formed as a product with a rounded reciprocal."""
 

@@ -20,4 +20,4 @@ def loss(formula: Formula) -> Scalar:
     tokens = [
         token_loss for completion in formula.non_empty for token_loss in clipped_token_losses(completion, formula)
     ]
-    return formula.total(tokens) / (max(formula.rows, 1) * formula.parameters.spec.max_completion_length)
+    return formula.total(tokens) / formula.rows.times(formula.parameters.spec.max_completion_length)

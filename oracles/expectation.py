@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +19,10 @@ from oracles.sweep import Gradient, gradient
 
 Flags = npt.NDArray[np.bool_]
 
-SLACK = 1.0 + 2.0**-30
+SLACK: Final = 1.0 + 2.0**-30
 """Bounds are evaluated in float64; this covers what that loses."""
+
+MOST_JUMPS: Final = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +52,8 @@ class Expectation:
     * `hull`: least and greatest derivative, each (B, T), where several undecided decisions enter an element;
       NaN where they do not; None where no element has any.
     * `gradient_overflows (B, T)`: elements that depend on an intermediate that may exceed the dtype.
+    * `others`: what may be expected instead where rounding can decide that the value jumps (off-policy mask);
+      loss and gradient must match one and the same expectation.
     """
 
     loss: Exact
@@ -55,6 +61,7 @@ class Expectation:
     gradients: tuple[Exact, ...]
     hull: tuple[FloatArray, FloatArray] | None
     gradient_overflows: Flags
+    others: tuple[Expectation, ...] = ()
 
     @property
     def undecided(self) -> bool:
@@ -63,20 +70,25 @@ class Expectation:
 
 
 def expect(case: Case) -> Expectation:
-    """Evaluate the oracle of a case.
+    """Evaluate the oracle of a case."""
+    first, undecided = _expect(case, ())
+    if not undecided:
+        return first
+    # Every way of deciding the first few: more lie within rounding of a threshold at once in no real case.
+    ways = product((False, True), repeat=min(undecided, MOST_JUMPS))
+    return replace(first, others=tuple(_expect(case, assumed)[0] for assumed in ways))
 
-    Raises `ValueError` when the case has a split: no oracle covers one yet.
-    """
-    if not case.split.is_whole:
-        raise ValueError(f"split: got {case.split}, takes a batch in one piece")
-    formula = Formula.of(case)
+
+def _expect(case: Case, assumed: tuple[bool, ...]) -> tuple[Expectation, int]:
+    """One expectation, and how many jumps rounding leaves undecided."""
+    formula = Formula.of(case, assumed)
     loss = ORACLES[case.spec.loss_type].loss(formula)
     positions = list(formula.leaves)
     slopes = gradient(loss, list(formula.leaves.values()))
     overflows = np.zeros(case.batch.mask.shape, dtype=bool)
     for position, leaf in formula.leaves.items():
         overflows[position] = leaf.index in formula.tape.overflowing
-    return Expectation(
+    expectation = Expectation(
         loss=_exact([loss.value], [loss.radius]),
         loss_overflows=formula.tape.overflows,
         gradients=tuple(
@@ -86,6 +98,7 @@ def expect(case: Case) -> Expectation:
         hull=_hull(slopes, positions, overflows.shape),
         gradient_overflows=overflows,
     )
+    return expectation, formula.jumps.undecided
 
 
 def _exact(values: Sequence[arb], radii: Sequence[float]) -> Exact:

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from cases.spec import LossSpec, LossType
-from oracles import bnpo, cispo, dapo, dr_grpo, grpo
+from oracles import bnpo, cispo, dapo, dr_grpo, grpo, luspo, sapo, vespo
 from oracles.completions import Formula
 from oracles.scalar import Scalar
 
 _CLIPPED: Final = ("ratio_inside", "clipped_high", "clipped_low", "unclipped_high", "unclipped_low")
 _CAPPED: Final = ("ratio_inside", "clipped_high", "unclipped_high")
+_SOFT: Final = ("ratio_inside", "ratio_far", "advantage_positive", "advantage_negative", "advantage_zero")
 _KL: Final = ("ref_near", "ref_above", "ref_below")
 
 
@@ -34,4 +35,7 @@ ORACLES: Final = {
     LossType.DR_GRPO: Oracle(dr_grpo.loss, _CLIPPED),
     LossType.DAPO: Oracle(dapo.loss, _CLIPPED),
     LossType.CISPO: Oracle(cispo.loss, _CAPPED),
+    LossType.SAPO: Oracle(sapo.loss, _SOFT),
+    LossType.LUSPO: Oracle(luspo.loss, _CLIPPED),
+    LossType.VESPO: Oracle(vespo.loss, _SOFT),
 }

@@ -19,14 +19,43 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Final, NamedTuple
 
 from flint import arb, ctx
 
-from oracles.contract import DIVISION_ROUNDINGS, EXP_ULPS, Contract
+from oracles.contract import DIVISION_ROUNDINGS, EXP_ULPS, LOG_ULPS, SIGMOID_ULPS, Contract
 
 PRECISION_BITS: Final = 160
 """Working precision of exact values; what it leaves out is in the ball's own radius and enters the bound."""
+
+
+class Count(NamedTuple):
+    """A positive number that a formula divides by; `factors` counts what an implementation may divide by apart.
+
+    A factor that is a power of two is no factor here: dividing by it rounds nothing.
+    """
+
+    value: Fraction
+    factors: int
+
+    @classmethod
+    def of(cls, *factors: int | Fraction) -> Count:
+        """The product of some factors."""
+        return cls(
+            math.prod(map(Fraction, factors), start=Fraction(1)),
+            sum(not _is_power_of_two(factor) for factor in factors),
+        )
+
+    def times(self, *factors: int | Fraction) -> Count:
+        """The count with further factors."""
+        more = Count.of(*factors)
+        return Count(self.value * more.value, self.factors + more.factors)
+
+
+def _is_power_of_two(factor: int | Fraction) -> bool:
+    part = Fraction(factor)
+    return part.numerator & (part.numerator - 1) == 0 and part.denominator & (part.denominator - 1) == 0
 
 
 class Edge(NamedTuple):
@@ -260,45 +289,42 @@ class Scalar:
 
     __rmul__ = __mul__
 
-    def __truediv__(self, count: int) -> Scalar:
-        """Divide by a positive count, which may be done with a rounded reciprocal.
+    def __truediv__(self, divisor: int | Count | Scalar) -> Scalar:
+        """Divide by a positive count, or by a positive constant that the dtype may have rounded.
 
-        The count is an integer that the formula names (rows, tokens, a maximal length); the dtype may round it.
+        Either may be done with a rounded reciprocal, and by a count's factors one after the other.
         """
-        contract = self.tape.contract
-        divisor = self.tape.number(float(count))
-        relative = divisor.radius / divisor.mid
+        tape, contract = self.tape, self.tape.contract
+        if isinstance(divisor, Scalar):
+            exact, roundings, size = divisor.value, DIVISION_ROUNDINGS, divisor.mid
+            relative = divisor.radius / (divisor.mid - divisor.radius)
+        else:
+            count = divisor if isinstance(divisor, Count) else Count.of(divisor)
+            if count.value == 1:
+                return self
+            exact = arb(count.value.numerator) / count.value.denominator
+            roundings, size = DIVISION_ROUNDINGS * count.factors, float(count.value)
+            relative = tape.number(size).radius / size
+        rounding = roundings * contract.u + relative
         if self.is_exact_zero:
             radius = 0.0
         else:
-            rounding = DIVISION_ROUNDINGS * contract.u + relative
-            radius = (self.radius + rounding * (self.magnitude + self.radius)) / count + contract.eta * self.gain
-        value = self.value / count
-        reciprocal = 1.0 / count
-        edges = (
-            (
-                Edge(
-                    self.index,
-                    1,
-                    arb(1) / count,
-                    reciprocal,
-                    (contract.u + relative) * reciprocal,
-                    1.0,
-                ),
-            )
-            if self.index >= 0
-            else ()
-        )
-        return self.tape.record(
+            radius = (self.radius + rounding * (self.magnitude + self.radius)) / size + contract.eta * self.gain
+        value = self.value / exact
+        reciprocal = 1.0 / size
+        # The product with the reciprocal is rounded once more, where the gradient is formed.
+        slope = max(rounding - contract.u, 0.0) * reciprocal
+        edge = Edge(self.index, 1, 1 / exact, reciprocal, slope, max(1.0, reciprocal))
+        return tape.record(
             value,
             float(value),
             radius,
-            self.magnitude / count,
-            self.gain,
+            self.magnitude / size,
+            self.gain * max(1.0, reciprocal),
             self.terms,
             "quotient",
             (self,),
-            edges,
+            (edge,) if self.index >= 0 else (),
         )
 
 
@@ -315,6 +341,30 @@ def exp(x: Scalar) -> Scalar:
     gain = max(1.0, mid)
     edges = (Edge(x.index, 1, value, mid, radius, gain),) if x.index >= 0 else ()
     return tape.record(value, mid, radius, mid, gain, 1, "exp", (x,), edges)
+
+
+def log(x: Scalar) -> Scalar:
+    """The natural logarithm of a positive constant. Raises `ValueError` where a gradient would have to pass."""
+    if x.index >= 0:
+        raise ValueError("log: takes a constant; its derivative has no rule yet")
+    value = x.value.log()
+    mid = float(value)
+    radius = x.radius / (x.mid - x.radius) + LOG_ULPS * x.tape.contract.u * abs(mid)
+    return x.tape.constant(value, mid, radius)
+
+
+def sigmoid(x: Scalar) -> Scalar:
+    """1 / (1 + e^-x), one operation. Its derivative y (1 - y) is formed from the rounded y."""
+    tape, u = x.tape, x.tape.contract.u
+    value = 1 / (1 + (-x.value).exp())
+    rest = 1 - value
+    y, beside = float(value), float(rest)
+    # Moving x by r changes y and 1 - y by at most e^r each.
+    radius = math.expm1(min(x.radius, 700.0)) * min(y, beside) + SIGMOID_ULPS * u * y + tape.contract.eta
+    slope = y * beside
+    slope_radius = radius + u * (2.0 * slope + radius) + tape.contract.eta
+    edges = (Edge(x.index, 1, value * rest, slope, slope_radius, 1.0),) if x.index >= 0 else ()
+    return tape.record(value, y, radius, y, 1.0, 1, "sigmoid", (x,), edges)
 
 
 def stop_gradient(x: Scalar) -> Scalar:

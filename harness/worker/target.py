@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-LOSS_TYPES = ("grpo", "bnpo", "dr_grpo", "dapo", "cispo")
+LOSS_TYPES = ("grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo", "luspo", "vespo")
 LEVELS = ("token", "sequence")
+OPTIONS = (
+    "beta",
+    "old_logps",
+    "token_advantages",
+    "delta",
+    "k3_bias_corrected",
+    "importance_ratio",
+    "off_policy_mask",
+    "split",
+)
 DTYPES = ("float64", "float32", "bfloat16", "float16")
 
 
@@ -41,17 +51,41 @@ class Spec:
     beta: float
     epsilon_low: float
     epsilon_high: float
+    delta: float | None
+    off_policy_mask_threshold: float | None
+    kl_estimator: str
     max_completion_length: int
+    sapo_temperature_pos: float
+    sapo_temperature_neg: float
+    vespo_k_pos: float
+    vespo_lambda_pos: float
+    vespo_k_neg: float
+    vespo_lambda_neg: float
     conventions: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Split:
-    """How the batch is cut into micro-batches; all three are 1 where it is judged in one piece."""
+    """How the batch is cut into micro-batches; all three numbers are 1 where it is judged in one piece.
+
+    Rows are ordered by rank, then by micro-batch. `mode` is "train" or "eval"; in eval each rank has its rows in
+    one piece.
+    """
 
     ranks: int = 1
     accumulation_steps: int = 1
     steps_per_generation: int = 1
+    mode: str = "train"
+
+    def judged(self, rows: int) -> list[list[slice]]:
+        """The rows of each micro-batch whose losses make up the judged step, per rank."""
+        pieces = 1 if self.mode == "eval" else self.steps_per_generation
+        count = 1 if self.mode == "eval" else self.accumulation_steps
+        size = rows // (self.ranks * pieces)
+        return [
+            [slice(first + k * size, first + (k + 1) * size) for k in range(count)]
+            for first in range(0, rows, size * pieces)
+        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +93,8 @@ class TensorCase:
     """A case as tensors of one dtype on one device.
 
     `logps (B, T)` is the leaf that is differentiated; `old_logps` is None in the on-policy form and
-    `ref_logps` where there is none, else `(B, T)`; `advantages` is `(B,)` or `(B, T)`; `mask (B, T)` is bool.
+    `ref_logps` where there is none, else `(B, T)`; `advantages` is `(B,)` or `(B, T)`; `mask (B, T)` is bool;
+    `sampling_logps (B, T)` and `importance_ratio`, `(B, T)` or `(B, 1)`, are None where there are none.
     """
 
     dtype: torch.dtype
@@ -71,6 +106,13 @@ class TensorCase:
     mask: Tensor
     spec: Spec
     split: Split
+    sampling_logps: Tensor | None = None
+    importance_ratio: Tensor | None = None
+
+    def rows(self, part: slice) -> TensorCase:
+        """Some of the rows, on the same graph, in one piece."""
+        cut = {name: tensor[part] for name, tensor in self.tensors.items()}
+        return replace(self, split=Split(), **cut)
 
     @property
     def tensors(self) -> dict[str, Tensor]:
@@ -81,6 +123,8 @@ class TensorCase:
             "ref_logps": self.ref_logps,
             "advantages": self.advantages,
             "mask": self.mask,
+            "sampling_logps": self.sampling_logps,
+            "importance_ratio": self.importance_ratio,
         }
         return {name: tensor for name, tensor in named.items() if tensor is not None}
 
@@ -89,8 +133,7 @@ class TensorCase:
 class Support:
     """What a target takes.
 
-    `options` names what a case may have beyond the bare loss: "beta" (a KL term), "old_logps" (off-policy),
-    "token_advantages" (advantages of shape (B, T)), "split".
+    `options` names what a case may have beyond the bare loss, those of `OPTIONS`.
     """
 
     loss_types: tuple[str, ...] = LOSS_TYPES
@@ -109,10 +152,15 @@ class Support:
         for what, value, taken in named:
             if value not in taken:
                 return f"{what} {value!r} is not supported, takes {', '.join(taken) or 'none'}"
+        corrected = spec.beta != 0 and spec.kl_estimator == "k3_bias_corrected"
         needed = (
             ("beta", spec.beta != 0, f"a KL term (beta {spec.beta:g})"),
             ("old_logps", case.old_logps is not None, "old_logps (an off-policy batch)"),
             ("token_advantages", case.advantages.dim() == 2, "advantages of shape (B, T)"),
+            ("delta", spec.delta is not None, "delta (a second upper bound of the ratio)"),
+            ("k3_bias_corrected", corrected, "the bias-corrected KL term"),
+            ("importance_ratio", case.importance_ratio is not None, "an importance ratio"),
+            ("off_policy_mask", spec.off_policy_mask_threshold is not None, "the off-policy sequence mask"),
             ("split", case.split != Split(), "a batch split over ranks or accumulation steps"),
         )
         for option, is_needed, what in needed:

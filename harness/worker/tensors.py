@@ -47,6 +47,8 @@ def case_from(message: protocol.Message) -> TensorCase:
         mask=mask,
         spec=Spec(**header["spec"]),
         split=Split(**header["split"]),
+        sampling_logps=tensor("sampling_logps", dtype),
+        importance_ratio=tensor("importance_ratio", dtype),
     )
 
 

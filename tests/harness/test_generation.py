@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from cases.dtypes import FLOAT32
-from cases.realisation import case_for, realise
+from cases.hyperparameters import case_for
+from cases.realisation import realise
 from cases.spec import Level, LossType
 from harness.generation import draw, schedule
 

@@ -7,7 +7,8 @@ import numpy as np
 from cases.case import Case
 from cases.descriptions import Description, Layout, Row
 from cases.dtypes import FLOAT32
-from cases.realisation import case_for, realise
+from cases.hyperparameters import case_for
+from cases.realisation import realise
 from cases.spec import Level, LossType
 from harness.shrink import shrink
 

@@ -12,7 +12,8 @@ import pytest
 from cases.case import Case
 from cases.descriptions import Advantage, Description, Layout, Ratio, Reference, Row
 from cases.dtypes import DTYPES
-from cases.realisation import case_for, realise
+from cases.hyperparameters import case_for
+from cases.realisation import realise
 from cases.spec import Level, LossType
 
 MakeCase = Callable[..., Case]

@@ -104,7 +104,7 @@ def test_a_name_that_is_unknown() -> None:
     """It lists what is known, and what may have been meant."""
     error = failure(sys.executable, "trll")
     assert error.kind == "unknown"
-    assert str(error) == "no target named 'trll'; known here: trl, module:function"
+    assert str(error) == "no target named 'trll'; known here: trl, fault:NAME, module:function"
     assert error.hint == "did you mean 'trl'?"
 
 

@@ -5,23 +5,18 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any
 
 from torch import Tensor
 
-from ..target import LEVELS, LOSS_TYPES, Support, Target, TensorCase, Unavailable
+from ..target import LEVELS, LOSS_TYPES, Spec, Support, Target, TensorCase, Unavailable, Unsupported
 
-_TENSORS = ("logps", "old_logps", "ref_logps", "advantages", "mask")
-_OPTIONS = (
-    "loss_type",
-    "importance_sampling_level",
-    "beta",
-    "epsilon_low",
-    "epsilon_high",
-    "max_completion_length",
-)
+_TENSORS = ("logps", "old_logps", "ref_logps", "advantages", "mask", "sampling_logps", "importance_ratio")
+_OPTIONS = tuple(field.name for field in fields(Spec) if field.name != "conventions")
 OFFERED = _TENSORS + _OPTIONS
 
+_CLIPPED = ("grpo", "bnpo", "dr_grpo", "dapo", "luspo")
 _REQUIRED = ("logps", "advantages", "mask")
 _KIND_WORDS = {
     inspect.Parameter.VAR_KEYWORD: "takes **{}, which does not say what it supports",
@@ -33,7 +28,8 @@ _KIND_WORDS = {
 class Function(Target):
     """A callable that returns the loss, or a tuple or list that begins with it.
 
-    It is given the parameters that it names, and supports what they can express.
+    It is given the parameters that it names, and supports what they can express; a case for which it raises
+    `NotImplementedError` is unsupported.
     """
 
     conventions: Mapping[str, Any] = {"empty_rows": "counted", "padding": ["finite"]}
@@ -51,6 +47,14 @@ class Function(Target):
             options.append("old_logps")
         if self._names("beta", "ref_logps"):
             options.append("beta")
+        if self._names("delta"):
+            options.append("delta")
+        if self._names("kl_estimator"):
+            options.append("k3_bias_corrected")
+        if self._names("importance_ratio"):
+            options.append("importance_ratio")
+        if self._names("off_policy_mask_threshold"):
+            options.append("off_policy_mask")
         self.supports = Support(
             loss_types=tuple(kind for kind in candidates if self._names(*_constants(kind))),
             levels=LEVELS if self._names("importance_sampling_level") else LEVELS[:1],
@@ -63,7 +67,7 @@ class Function(Target):
         needed: dict[str, str] = {}
         if spec.loss_type in self._candidates:
             needed.update(dict.fromkeys(_constants(spec.loss_type), spec.loss_type))
-            if spec.loss_type != "cispo" and case.old_logps is not None:
+            if spec.loss_type in _CLIPPED and case.old_logps is not None:
                 # On-policy the ratio is 1, where no clip acts.
                 needed.update(dict.fromkeys(("epsilon_low", "epsilon_high"), f"off-policy {spec.loss_type}"))
         if spec.importance_sampling_level != LEVELS[0]:
@@ -80,7 +84,10 @@ class Function(Target):
     def loss(self, case: TensorCase) -> Tensor:
         arguments = {name: getattr(case, name) for name in _TENSORS}
         arguments.update({name: getattr(case.spec, name) for name in _OPTIONS})
-        result = self._function(**{name: arguments[name] for name in self._parameters})
+        try:
+            result = self._function(**{name: arguments[name] for name in self._parameters})
+        except NotImplementedError as error:
+            raise Unsupported(f"{self.label} says: {error}") from error
         return result[0] if isinstance(result, (tuple, list)) and result else result
 
     def _names(self, *parameters: str) -> bool:
@@ -89,7 +96,12 @@ class Function(Target):
 
 def _constants(loss_type: str) -> tuple[str, ...]:
     """The options without which a loss cannot be expressed, whatever the batch."""
-    return {"dr_grpo": ("max_completion_length",), "cispo": ("epsilon_high",)}.get(loss_type, ())
+    return {
+        "dr_grpo": ("max_completion_length",),
+        "cispo": ("epsilon_high",),
+        "sapo": ("sapo_temperature_pos", "sapo_temperature_neg"),
+        "vespo": ("vespo_k_pos", "vespo_lambda_pos", "vespo_k_neg", "vespo_lambda_neg"),
+    }.get(loss_type, ())
 
 
 def open_target(name: str, options: Mapping[str, str]) -> Target:

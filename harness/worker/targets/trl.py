@@ -8,7 +8,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import torch
@@ -18,13 +18,11 @@ from ..target import LEVELS, LOSS_TYPES, Spec, Split, Support, Target, TensorCas
 
 _LOGPS_METHODS = ("_get_per_token_logps_and_entropies", "_get_per_token_logps")
 
-# Switched off after construction, where the release has them: the loss of a case has none of these.
-_TRAINER_SETTINGS: dict[str, Any] = {
-    "current_gradient_accumulation_steps": 1,
-    "off_policy_mask_threshold": None,
-    "top_entropy_quantile": 1.0,
-}
-_ARGUMENT_SETTINGS: dict[str, Any] = {"delta": None, "use_bias_correction_kl": False}
+# What only some releases have: the option of a case, and the attribute by which a release shows that it has it.
+_TRAINER_OPTIONS = {"off_policy_mask": "off_policy_mask_threshold", "importance_ratio": "use_vllm"}
+_ARGUMENT_OPTIONS = {"delta": "delta", "k3_bias_corrected": "use_bias_correction_kl"}
+_VESPO = ("vespo_k_pos", "vespo_lambda_pos", "vespo_k_neg", "vespo_lambda_neg")
+_SAPO = ("sapo_temperature_pos", "sapo_temperature_neg")
 
 _LIBRARIES = ("trl", "transformers", "accelerate", "torch")
 _PIP = f"{sys.executable} -m pip install"
@@ -34,10 +32,15 @@ class TRL(Target):
     """TRL's `GRPOTrainer.compute_loss`; its log-probability method returns the case's `logps`.
 
     One trainer serves all cases; the attributes that its loss reads are set for each. For `cispo`, the spec's
-    `epsilon_high` is the absolute cap of the ratio, which is what TRL's `epsilon_high` is there too.
+    `epsilon_high` is the absolute cap of the ratio, which is what TRL's `epsilon_high` is there too. A split is
+    what the trainer does with it: a call for each micro-batch, added up on a rank, averaged over ranks.
     """
 
-    conventions: Mapping[str, Any] = {"empty_rows": "counted", "padding": ["finite"]}
+    conventions: Mapping[str, Any] = {
+        "empty_rows": "counted",
+        "window_tokens": "generation_average",
+        "padding": ["finite"],
+    }
 
     def __init__(self, trainer: Any, versions: Mapping[str, str]) -> None:
         self.label = f"trl {versions['trl']}"
@@ -47,34 +50,41 @@ class TRL(Target):
         method = next(name for name in _LOGPS_METHODS if hasattr(trainer, name))
         self._with_entropies = method == _LOGPS_METHODS[0]
         setattr(trainer, method, self._scores)
+        self._ranks = Ranks(trainer.accelerator)
         has_levels = hasattr(trainer, "importance_sampling_level")
-        for name, value in _TRAINER_SETTINGS.items():
-            setattr(trainer, name, value)
-        for name, value in _ARGUMENT_SETTINGS.items():
-            setattr(trainer.args, name, value)
-        trainer.model.train()
+        trainer.top_entropy_quantile = 1.0
+        options = ["beta", "old_logps", "token_advantages", "split"]
+        options += [option for option, name in _TRAINER_OPTIONS.items() if hasattr(trainer, name)]
+        options += [option for option, name in _ARGUMENT_OPTIONS.items() if hasattr(trainer.args, name)]
         self.supports = Support(
             loss_types=tuple(loss_type for loss_type in LOSS_TYPES if self._accepts(loss_type)),
             levels=LEVELS if has_levels else LEVELS[:1],
-            options=("beta", "old_logps", "token_advantages"),
+            options=tuple(options),
         )
         self.replaced = (
             f"GRPOTrainer.{method} returns the case's logps, with entropies of 0",
-            "attributes of the trainer that its loss reads are set after construction: beta, epsilon_low, "
-            "epsilon_high, loss_type, importance_sampling_level, max_completion_length",
+            "the accelerator reports the ranks of the case's split, in one process",
+            "attributes that the loss reads are set after construction, as the case says",
+            "for vespo, importance ratios are 1 at masked positions, as the trainer's own pipeline makes them",
         )
 
+    def refusal(self, case: TensorCase) -> str | None:
+        ratio = case.importance_ratio
+        if case.spec.loss_type == "vespo" and ratio is not None and ratio.shape != case.logps.shape:
+            return "TRL's vespo takes importance ratios per token only: it refuses the sequence modes"
+        return super().refusal(case)
+
     def loss(self, case: TensorCase) -> Tensor:
-        trainer, spec = self._trainer, case.spec
-        trainer.loss_type = spec.loss_type
-        trainer.importance_sampling_level = spec.importance_sampling_level
-        trainer.beta = spec.beta
-        trainer.epsilon_low = spec.epsilon_low
-        trainer.epsilon_high = spec.epsilon_high
-        trainer.max_completion_length = spec.max_completion_length
-        self._logps = case.logps
+        self._configure(case)
+        tokens = case.mask.sum()
         try:
-            return trainer.compute_loss(trainer.model, _inputs(case))
+            if case.split == Split():
+                return self._call(case, tokens)
+            ranks = [
+                sum(self._call(case.rows(rows), tokens).double() for rows in steps)
+                for steps in case.split.judged(case.mask.shape[0])
+            ]
+            return sum(ranks) / len(ranks)
         except ValueError as error:
             if str(error).startswith(("Unknown loss type", "Unknown importance sampling level")):
                 raise Unsupported(f"{self.label} says: {error}") from error
@@ -82,8 +92,32 @@ class TRL(Target):
         finally:
             self._logps = None
             # They grow by a number a call, and are read only by a training loop's log.
-            for metrics in trainer._metrics.values():
+            for metrics in self._trainer._metrics.values():
                 metrics.clear()
+
+    def _configure(self, case: TensorCase) -> None:
+        trainer, arguments, spec, split = self._trainer, self._trainer.args, case.spec, case.split
+        trainer.loss_type = spec.loss_type
+        trainer.importance_sampling_level = spec.importance_sampling_level
+        trainer.beta = spec.beta
+        trainer.epsilon_low = spec.epsilon_low
+        trainer.epsilon_high = spec.epsilon_high
+        trainer.max_completion_length = spec.max_completion_length
+        trainer.off_policy_mask_threshold = spec.off_policy_mask_threshold
+        trainer.use_vllm = trainer.vllm_importance_sampling_correction = case.importance_ratio is not None
+        arguments.delta = spec.delta
+        arguments.use_bias_correction_kl = spec.kl_estimator == "k3_bias_corrected"
+        for name in _SAPO + _VESPO:
+            setattr(arguments, name, getattr(spec, name))
+        trainer.current_gradient_accumulation_steps = split.accumulation_steps
+        arguments.steps_per_generation = split.steps_per_generation
+        self._ranks.count = split.ranks
+        trainer.model.train(split.mode == "train")
+
+    def _call(self, case: TensorCase, tokens: Tensor) -> Tensor:
+        self._logps = case.logps
+        loss: Tensor = self._trainer.compute_loss(self._trainer.model, _inputs(case, tokens))
+        return loss
 
     def _scores(self, _model: object, *_inputs: object, **options: object) -> Any:
         """In place of the log-probability method: what it returns, in the form that this call asks for."""
@@ -101,8 +135,20 @@ class TRL(Target):
         return True
 
 
-def _inputs(case: TensorCase) -> dict[str, Tensor]:
-    """The batch as TRL's own data collation would hand it to the loss; the prompt is one token."""
+class Ranks:
+    """Makes an accelerator report `count` processes; it still runs in one."""
+
+    def __init__(self, accelerator: Any) -> None:
+        self.count = 1
+        count = property(lambda _: self.count)
+        accelerator.__class__ = type("Ranked", (type(accelerator),), {"num_processes": count})
+
+
+def _inputs(case: TensorCase, tokens: Tensor) -> dict[str, Tensor]:
+    """A micro-batch as TRL's own data collation would hand it to the loss; the prompt is one token.
+
+    `tokens`: unmasked tokens of the whole generation batch, on all ranks.
+    """
     rows, columns = case.mask.shape
     inputs = {
         "prompt_ids": torch.zeros((rows, 1), dtype=torch.long, device=case.device),
@@ -110,12 +156,18 @@ def _inputs(case: TensorCase) -> dict[str, Tensor]:
         "completion_ids": torch.zeros((rows, columns), dtype=torch.long, device=case.device),
         "completion_mask": case.mask.long(),
         "advantages": case.advantages,
-        "num_items_in_batch": case.mask.sum(),
+        "num_items_in_batch": tokens,
     }
-    if case.old_logps is not None:
-        inputs["old_per_token_logps"] = case.old_logps
-    if case.ref_logps is not None:
-        inputs["ref_per_token_logps"] = case.ref_logps
+    ratio = case.importance_ratio
+    if ratio is not None and case.spec.loss_type == "vespo":
+        ratio = torch.where(case.mask, ratio, torch.ones_like(ratio))
+    optional = {
+        "old_per_token_logps": case.old_logps,
+        "ref_per_token_logps": case.ref_logps,
+        "sampling_per_token_logps": case.sampling_logps,
+        "importance_sampling_ratio": ratio,
+    }
+    inputs.update({name: tensor for name, tensor in optional.items() if tensor is not None})
     return inputs
 
 
@@ -129,9 +181,29 @@ def _smallest(loss_type: str) -> TensorCase:
         ref_logps=None,
         advantages=torch.ones(1),
         mask=torch.ones((1, 1), dtype=torch.bool),
-        spec=Spec(loss_type, "token", 0.0, 0.2, 0.2, 1, {}),
+        spec=replace(_PLAIN, loss_type=loss_type),
         split=Split(),
     )
+
+
+_PLAIN = Spec(
+    loss_type="grpo",
+    importance_sampling_level="token",
+    beta=0.0,
+    epsilon_low=0.2,
+    epsilon_high=0.2,
+    delta=None,
+    off_policy_mask_threshold=None,
+    kl_estimator="k3",
+    max_completion_length=1,
+    sapo_temperature_pos=1.0,
+    sapo_temperature_neg=1.05,
+    vespo_k_pos=2.0,
+    vespo_lambda_pos=3.0,
+    vespo_k_neg=3.0,
+    vespo_lambda_neg=2.0,
+    conventions={},
+)
 
 
 def open_target(name: str, _options: Mapping[str, str]) -> Target:

@@ -8,11 +8,14 @@ from typing import Any
 
 from torch import Tensor
 
-from ...target import DTYPES, LEVELS, LOSS_TYPES, Support, Target, TensorCase
+from ...target import DTYPES, LEVELS, Support, Target, TensorCase
 from .steps import Steps
 
 CLIPPED = ("grpo", "bnpo", "dr_grpo", "dapo")
 """Losses with the clipped surrogate."""
+
+LOSSES = (*CLIPPED, "cispo")
+"""All that the steps know."""
 
 TOKEN_MEANS = ("bnpo", "dapo", "cispo")
 """Losses in which every token weighs the same."""
@@ -29,7 +32,7 @@ class Fault:
     name: str
     wrong: str
     steps: Steps
-    loss_types: tuple[str, ...] = LOSS_TYPES
+    loss_types: tuple[str, ...] = LOSSES
     levels: tuple[str, ...] = LEVELS
     dtypes: tuple[str, ...] = DTYPES
     needs_kl: bool = False

@@ -1,0 +1,32 @@
+r"""SAPO: a soft gate, a sigmoid of the ratio, in place of the clip; completions weigh the same, as in GRPO.
+
+$$\mathcal L = \frac{1}{B} \sum_i \frac{1}{n_i} \sum_t
+    \Big[ \beta \, k3_{it} - \frac{4}{\tau_{it}} \, \sigma\big(\tau_{it} (r_{it} - 1)\big) A_{it} \Big],
+    \qquad \tau_{it} = \tau_{pos} \text{ if } A_{it} > 0 \text{ else } \tau_{neg}$$
+
+Source: Gao et al. 2025, arXiv 2511.20347. At $r = 1$ the gradient is that of GRPO, the value is $-2 A / \tau$.
+"""
+
+from __future__ import annotations
+
+from oracles.completions import Completion, Formula, Parameters, Token
+from oracles.scalar import Scalar, sigmoid
+from oracles.terms import ratios, token_losses
+
+
+def loss(formula: Formula) -> Scalar:
+    """The loss of a step; 0 where no completion has a token."""
+    means = [formula.total(_losses(completion, formula)) / len(completion) for completion in formula.non_empty]
+    return formula.total(means) / formula.rows
+
+
+def _losses(completion: Completion, formula: Formula) -> list[Scalar]:
+    ratio = ratios(completion, formula)
+    policy = [-_gated(r, token, formula.parameters) for r, token in zip(ratio, completion, strict=True)]
+    return token_losses(completion, policy, ratio, formula)
+
+
+def _gated(ratio: Scalar, token: Token, p: Parameters) -> Scalar:
+    spec = p.spec
+    tau = p.number(spec.sapo_temperature_pos if token.advantage.mid > 0 else spec.sapo_temperature_neg)
+    return sigmoid(tau * (ratio - 1)) * 4 / tau * token.advantage

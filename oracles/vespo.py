@@ -1,0 +1,64 @@
+r"""VESPO: REINFORCE weighted by a detached gamma-shaped function of the whole completion's ratio.
+
+$$\mathcal L = \frac{1}{\sum_i n_i} \sum_i \sum_t
+    \Big[ \beta \, k3_{it} - \mathrm{sg}\big(\phi_{it}\big) A_{it} \, \ell_{it} \Big],
+    \qquad \phi = e^{\lambda} W_i^k e^{-\lambda W_i}$$
+
+$$W_i = \exp \mathrm{clip}\Big(\sum_t \mathrm{clip}(\ell_{it} - \ell^{old}_{it}, -20, 20)
+    + \sum_t \mathrm{clip}(\ln \rho_{it}, \ln 10^{-8}, 20), \; \ln 10^{-8}, \; 20\Big)$$
+
+with $(k, \lambda)$ for $A_{it} \ge 0$ and another pair for $A_{it} < 0$; the importance ratio $\rho$ enters here
+and nowhere else.
+
+Source: arXiv 2602.10693, section 3.4 and appendix I; the clips of the logarithms are in the authors' code, not in
+the paper. The ratio is always the completion's, so that both levels are the same loss (but for a bias-corrected KL
+term).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from oracles.completions import Completion, Formula, Parameters, Token
+from oracles.scalar import Scalar, clip, exp, log, stop_gradient
+from oracles.terms import ratios, token_losses
+
+_LOG_HIGH: Final = 20.0
+_SMALLEST: Final = 1e-8
+
+
+def loss(formula: Formula) -> Scalar:
+    """The loss of a step; 0 where no completion has a token."""
+    step = [token_loss for completion in formula.non_empty for token_loss in _losses(completion, formula)]
+    return formula.total(step) / formula.window_tokens
+
+
+def _losses(completion: Completion, formula: Formula) -> list[Scalar]:
+    p = formula.parameters
+    log_weight = _log_weight(completion, formula)
+    policy = [
+        -(stop_gradient(_gamma(log_weight, token, p)) * token.advantage * token.logp) for token in completion
+    ]
+    return token_losses(completion, policy, ratios(completion, formula), formula, weighs_ratio=False)
+
+
+def _log_weight(completion: Completion, formula: Formula) -> Scalar:
+    """The logarithm of W."""
+    p = formula.parameters
+    bounds = p.number(-_LOG_HIGH), p.number(_LOG_HIGH)
+    lowest = p.number(math.log(_SMALLEST))
+    terms = [clip(token.logp - token.old_logp, *bounds) for token in completion]
+    for token in completion:
+        if token.importance_ratio is not None:
+            below = token.importance_ratio.mid <= _SMALLEST
+            terms.append(lowest if below else clip(log(token.importance_ratio), lowest, bounds[1]))
+    return clip(formula.total(terms), lowest, bounds[1])
+
+
+def _gamma(log_weight: Scalar, token: Token, p: Parameters) -> Scalar:
+    spec = p.spec
+    positive = token.advantage.mid >= 0
+    k = p.number(spec.vespo_k_pos if positive else spec.vespo_k_neg)
+    lam = p.number(spec.vespo_lambda_pos if positive else spec.vespo_lambda_neg)
+    return exp(lam + k * log_weight - lam * exp(log_weight))
