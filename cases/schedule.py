@@ -135,3 +135,21 @@ def _options() -> Iterator[Description]:
             yield Description(rows, columns=3, off_policy_mask=mask, token_advantages=token_advantages)
     for split in SPLITS[1:]:
         yield Description(rows, columns=3, split=split)
+
+
+def padding_descriptions() -> tuple[Description, ...]:
+    """What padding hygiene is checked on: masked positions of every kind, in every tensor there is."""
+    rows = (
+        Row(Layout.PREFIX, 2, (Ratio.INSIDE, Ratio.ABOVE_HIGH), advantage=Advantage.POSITIVE),
+        Row(Layout.LEFT_PADDED, 3, (Ratio.BELOW_LOW, Ratio.INSIDE), advantage=Advantage.NEGATIVE),
+        Row(Layout.EMPTY),
+        Row(Layout.HOLES, 2, (Ratio.ABOVE_HIGH,), advantage=Advantage.NEGATIVE),
+    )
+    plain = Description(rows, columns=4, seed=1)
+    return plain, replace(
+        plain,
+        token_advantages=True,
+        importance=Importance.PER_TOKEN,
+        off_policy_mask=OffPolicyMask.SAMPLING,
+        seed=2,
+    )

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from cases.case import Case
+from cases.spec import Conventions, PaddingPromise
 from harness.client import Outcome, TargetFacts, WorkerClient
 from harness.events import CaseJudged
 from harness.judge import Judgement, agree, bits_equal, judge
+from harness.known import NONE_KNOWN, KnownDivergences
 from oracles.expectation import Expectation, expect
 from reports.records import Cell, Record, Verdict
 
@@ -36,17 +38,29 @@ class Question:
 
 @dataclass(frozen=True)
 class Contestant:
-    """A target that answered: its process, what it says of itself, and the device it computes on."""
+    """A target that answered: its process, what it says of itself, where it computes, what is known of it."""
 
     client: WorkerClient
     facts: TargetFacts
     device: str
+    known: KnownDivergences = NONE_KNOWN
+    strict: bool = False
+
+    @property
+    def conventions(self) -> Conventions:
+        """What it is judged by: the conventions it declares, or the bare formula's."""
+        return Conventions() if self.strict else self.facts.conventions
+
+    @property
+    def promises(self) -> tuple[PaddingPromise, ...]:
+        """The lines of padding hygiene that it must pass."""
+        return tuple(PaddingPromise) if self.strict else (PaddingPromise.FINITE, *self.facts.conventions.padding)
 
     def under_conventions(self, case: Case) -> Case:
-        """The case under the conventions that the target declares."""
-        if case.spec.conventions == self.facts.conventions:
+        """The case under the conventions that the target is judged by."""
+        if case.spec.conventions == self.conventions:
             return case
-        return replace(case, spec=replace(case.spec, conventions=self.facts.conventions))
+        return replace(case, spec=replace(case.spec, conventions=self.conventions))
 
     def cell(self, case: Case) -> Cell:
         """The row of the table that a case belongs to."""
@@ -88,9 +102,14 @@ def _answered(one: Contestant, question: Question, expectation: Expectation) -> 
         again = one.client.ask(question.case, one.device)
         judgement = _reconsidered(judgement, expectation, outcome, again)
         same_bits = bits_equal(outcome, again)
+    cell = one.cell(question.case)
+    known = one.known.find(cell, question.regions)
+    if known is not None and judgement.verdict is Verdict.DIVERGES:
+        # The reason comes first, alike for all its cases; what was seen follows.
+        judgement = replace(judgement, verdict=Verdict.KNOWN, message=f"{known.reason}\n{judgement.message}")
     row, column = judgement.gradient_at or (None, None)
     record = Record(
-        cell=one.cell(question.case),
+        cell=cell,
         case_id=question.case.id,
         description=question.description,
         phase=question.phase,

@@ -9,6 +9,7 @@ from types import MappingProxyType, TracebackType
 from typing import Any, Final, Self
 
 from cases.case import Case
+from cases.dtypes import FloatArray
 from harness.outcome import (
     FailureKind,
     Outcome,
@@ -33,6 +34,7 @@ __all__ = [
 ]
 
 _NO_OPTIONS: Final[Mapping[str, str]] = MappingProxyType({})
+_NOTHING: Final[Mapping[str, FloatArray]] = MappingProxyType({})
 
 # An answer may lie ready, or be half written, when the parent comes late to fetch it.
 _GRACE: Final = 1.0
@@ -95,18 +97,21 @@ class WorkerClient:
         """The process, while there is one."""
         return None if self._process is None else self._process.pid
 
-    def ask(self, case: Case, device: str = "cpu") -> Outcome:
+    def ask(self, case: Case, device: str = "cpu", instead: Mapping[str, FloatArray] = _NOTHING) -> Outcome:
         """Submit a case and wait for its outcome."""
-        self.submit(case, device)
+        self.submit(case, device, instead)
         return self.receive()
 
-    def submit(self, case: Case, device: str = "cpu") -> None:
-        """Send a case, whose outcome `receive` then waits for; one at a time."""
+    def submit(self, case: Case, device: str = "cpu", instead: Mapping[str, FloatArray] = _NOTHING) -> None:
+        """Send a case, whose outcome `receive` then waits for; one at a time.
+
+        `instead` has tensors to send in place of the case's, such as none that a case can hold.
+        """
         if self._submitted is not None:
             raise RuntimeError("a case is submitted already: receive its outcome first")
         process = self._running()
         process.forget_output()
-        request = case_request(case, device)
+        request = case_request(case, device, instead)
         self._submitted = time.monotonic()
         try:
             process.send(request, self._submitted + self._timeout)

@@ -16,6 +16,7 @@ from harness.client import TargetFacts, WorkerClient
 from harness.events import CaseJudged, Event, RunFinished, RunStarted, Shrinking
 from harness.exit_codes import ExitCode
 from harness.generation import schedule
+from harness.padding import check as check_padding
 from harness.plan import Plan
 from harness.shrink import shrink
 from harness.tally import Failing, Tally
@@ -46,6 +47,9 @@ def execute(plan: Plan, emit: Emit) -> ExitCode:
                 for judged in put(question, contestants):
                     tally.add(judged)
                     emit(judged)
+            for checked in check_padding(plan, contestants):
+                tally.add_padding(checked)
+                emit(checked)
             for failing in tally.failing(_SHRINKABLE):
                 emit(Shrinking(failing.judged.record.cell))
                 for judged in _smallest(failing, contestants):
@@ -81,7 +85,7 @@ def as_facts(facts: TargetFacts) -> dict[str, Any]:
 
 def _contestant(plan: Plan, target: str, stack: ExitStack) -> Contestant:
     client = stack.enter_context(client_for(plan, target))
-    return Contestant(client, client.facts, plan.device)
+    return Contestant(client, client.facts, plan.device, plan.known, plan.strict)
 
 
 def _questions(plan: Plan) -> Iterator[Question]:

@@ -23,5 +23,5 @@ def unknown(kind: str, got: str, known: Iterable[str]) -> UsageError:
 
 def did_you_mean(got: str, known: Sequence[str]) -> str:
     """A question that names what `got` is close to, or ""."""
-    close = difflib.get_close_matches(got.lower(), known, n=1, cutoff=0.6)
+    close = difflib.get_close_matches(got.lower(), known, n=1, cutoff=0.7)
     return f"did you mean {close[0]!r}?" if close else ""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from cases.case import Case
+from cases.spec import PaddingPromise
 from reports.records import Cell, Record
 
 
@@ -35,6 +36,21 @@ class Shrinking:
 
 
 @dataclass(frozen=True)
+class PaddingChecked:
+    """One line of padding hygiene was checked on one case: `tensors` are those whose masked positions leak.
+
+    `record` is there where a promise failed, which is a divergence.
+    """
+
+    cell: Cell
+    line: PaddingPromise
+    promised: bool
+    tensors: tuple[str, ...]
+    record: Record | None
+    case: Case
+
+
+@dataclass(frozen=True)
 class RunFinished:
     """The run ended; `complete` is False where it was cut short. `witnesses` are the cells'."""
 
@@ -43,7 +59,7 @@ class RunFinished:
     witnesses: tuple[Case, ...]
 
 
-Event = RunStarted | CaseJudged | Shrinking | RunFinished
+Event = RunStarted | CaseJudged | Shrinking | PaddingChecked | RunFinished
 
 
 class Handler(Protocol):

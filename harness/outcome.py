@@ -130,10 +130,10 @@ def printable(text: str) -> str:
     return "".join(letter if letter.isprintable() or letter in "\n\t" else "\ufffd" for letter in text)
 
 
-def case_request(case: Case, device: str) -> bytes:
-    """The request that asks for the outcome of a case."""
+def case_request(case: Case, device: str, instead: Mapping[str, FloatArray]) -> bytes:
+    """The request that asks for the outcome of a case, with the tensors of `instead` in place of its own."""
     batch = case.batch
-    arrays = [(name, getattr(batch, name)) for name in _FLOATS]
+    arrays = [(name, instead.get(name, getattr(batch, name))) for name in _FLOATS]
     tensors = [
         protocol.Tensor(name, protocol.FLOAT64, array.shape, array.astype("<f8", copy=False).tobytes())
         for name, array in arrays

@@ -6,7 +6,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -14,8 +14,11 @@ from cases.dtypes import DTYPES, DType
 from cases.spec import Level, LossType
 from harness.errors import UsageError, unknown
 from harness.generation import MOST_EXAMPLES
+from harness.known import NONE_KNOWN, KnownDivergences
 
 T = TypeVar("T")
+
+_ELSEWHERE: Final = {"gspo": "GSPO is --loss-type grpo --level sequence"}
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,8 @@ class Plan:
     seed: int
     profile: str
     device: str = "cpu"
+    known: KnownDivergences = NONE_KNOWN
+    strict: bool = False
     python: str = field(default_factory=lambda: sys.executable)
     timeout: float = 60.0
 
@@ -75,6 +80,8 @@ class Plan:
         examples: int | None = None,
         seed: int | None = None,
         device: str = "cpu",
+        known: KnownDivergences = NONE_KNOWN,
+        strict: bool = False,
         python: Path | None = None,
         timeout: float = 60.0,
     ) -> Plan:
@@ -106,6 +113,8 @@ class Plan:
             seed=seed,
             profile=profile,
             device=device,
+            known=known,
+            strict=strict,
             python=str(python) if python is not None else sys.executable,
             timeout=timeout,
         )
@@ -127,6 +136,8 @@ class Plan:
             "seed": self.seed,
             "profile": self.profile,
             "device": self.device,
+            "strict": self.strict,
+            "known": [asdict(entry) for entry in self.known.entries],
             "python": self.python,
             "timeout": self.timeout,
         }
@@ -146,7 +157,8 @@ def _named(kind: type[LossType] | type[Level]) -> Callable[[str], Any]:
 
     def read(word: str) -> LossType | Level:
         if word not in set(kind):
-            raise unknown(label, word, kind)
+            error = unknown(label, word, kind)
+            raise UsageError(error.message, _ELSEWHERE.get(word, error.hint))
         return kind(word)
 
     return read

@@ -8,7 +8,7 @@ from typing import Final
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from harness.events import CaseJudged, Event, RunFinished, RunStarted, Shrinking
+from harness.events import CaseJudged, Event, PaddingChecked, RunFinished, RunStarted, Shrinking
 
 QUIET_SECONDS: Final = 15.0
 
@@ -44,6 +44,8 @@ class ProgressBar:
                 )
             case Shrinking(cell=cell):
                 self._progress.update(self._task, description=f"shrinking {cell.loss_type} {cell.dtype}")
+            case PaddingChecked(cell=cell):
+                self._progress.update(self._task, description=f"padding {cell.loss_type} {cell.dtype}")
             case RunFinished():
                 self._progress.stop()
 
@@ -66,7 +68,7 @@ class ProgressLines:
                 self._failures += record.verdict.fails
                 if time.monotonic() - self._said >= QUIET_SECONDS:
                     self._say(f"{self._judged:,} of {self._questions:,} cases, {self._failures:,} failing")
-            case Shrinking() | RunFinished():
+            case Shrinking() | PaddingChecked() | RunFinished():
                 pass
 
     def _say(self, line: str) -> None:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from harness.events import CaseJudged, Event, RunFinished, RunStarted, Shrinking
+from harness.events import CaseJudged, Event, PaddingChecked, RunFinished, RunStarted, Shrinking
 from reports.records import Cell
 from reports.store import RunWriter
 
@@ -42,6 +42,9 @@ class Recorder:
                 if record.verdict.fails and self._kept[record.cell] < KEPT_FAILURES:
                     self._kept[record.cell] += 1
                     self._writer.save_case(case)
+            case PaddingChecked(record=record, case=case) if record is not None:
+                self._writer.add(record, 0.0)
+                self._writer.save_case(case)
             case Shrinking():
                 self._writer.flush()
             case RunFinished(facts=facts, complete=complete, witnesses=witnesses):

@@ -13,18 +13,23 @@ from harness.asking import Contestant
 from harness.engine import client_for
 from harness.errors import UsageError, did_you_mean
 from harness.exit_codes import ExitCode
-from harness.judge import Judgement
+from harness.judge import Judgement, judge
+from harness.outcome import Outcome
 from harness.plan import Plan
+from harness.token_table import token_table
+from oracles.expectation import Expectation, expect
 from reports.records import Cell, Divergence, Verdict
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Replayed:
-    """What became of the case this time."""
+    """What became of the case this time, with what was expected and what was answered."""
 
     case: Case
     cell: Cell
     judgement: Judgement
+    expectation: Expectation
+    outcome: Outcome
 
     @property
     def exit_code(self) -> ExitCode:
@@ -47,7 +52,7 @@ class Replayed:
                     f"  {name}: error {divergence.absolute:.3g}, {divergence.ulps:.3g} ulps, "
                     f"error / bound {divergence.ratio:.3g}"
                 )
-        return lines
+        return lines + list(token_table(self.case, self.expectation, self.outcome))
 
     def as_json(self) -> dict[str, Any]:
         """The result as JSON data; null where nothing was compared, "inf" where an error has no bound."""
@@ -76,9 +81,12 @@ def find(name: str, runs: Path) -> Path:
     if path.suffix == ".json" or "/" in name:
         raise UsageError(f"no case file {name}", "a run keeps its cases in its folder cases/")
     stored = sorted(runs.glob("*/cases/*.json"), reverse=True)
-    for candidate in stored:
-        if candidate.stem == name:
-            return candidate
+    found = [candidate for candidate in stored if name and candidate.stem.startswith(name)]
+    ids = sorted({candidate.stem for candidate in found})
+    if len(ids) == 1:
+        return found[0]
+    if ids:
+        raise UsageError(f"{name!r} is the beginning of several cases: {', '.join(ids[:5])}")
     raise UsageError(
         f"no case {name!r} in {runs}: takes a case file, or the id of a case that a run there kept",
         did_you_mean(name, [candidate.stem for candidate in stored]),
@@ -113,7 +121,8 @@ def replayed(path: Path, target: str, plan: Plan) -> Replayed:
         raise UsageError(f"{path}: {error}", "lossgate run writes case files into the folder of a run") from error
     with client_for(replace(plan, loss_types=(case.spec.loss_type,)), target) as client:
         one = Contestant(client, client.facts, plan.device)
-        return Replayed(case, one.cell(case), one.judged(case))
+        expectation, outcome = expect(case), one.client.ask(case, one.device)
+        return Replayed(case, one.cell(case), judge(case, expectation, outcome), expectation, outcome)
 
 
 def _numbers(divergence: Divergence) -> dict[str, float | str | None]:

@@ -10,12 +10,18 @@ from typing import Any
 
 from cases.case import Case
 from cases.regions import missing
-from harness.events import CaseJudged
+from harness.events import CaseJudged, PaddingChecked
 from harness.exit_codes import ExitCode
 from oracles.registry import ORACLES
 from reports.records import Cell, Verdict, worst
 
-_COMPARED = (Verdict.CONFORMS, Verdict.DIVERGES, Verdict.OVERFLOW, Verdict.NONDETERMINISTIC)
+_COMPARED = (
+    Verdict.CONFORMS,
+    Verdict.DIVERGES,
+    Verdict.KNOWN,
+    Verdict.OVERFLOW,
+    Verdict.NONDETERMINISTIC,
+)
 
 
 @dataclass(frozen=True)
@@ -38,19 +44,36 @@ class _CellTally:
         return worst(self.witness)
 
 
+@dataclass
+class _PaddingTally:
+    promised: bool
+    cells: dict[Cell, bool] = field(default_factory=dict)
+    tensors: dict[str, None] = field(default_factory=dict)
+
+    def as_facts(self) -> dict[str, Any]:
+        leaking = sum(self.cells.values())
+        return {
+            "promised": self.promised,
+            "held": len(self.cells) - leaking,
+            "leaked": leaking,
+            "tensors": list(self.tensors),
+        }
+
+
 class Tally:
     """Takes every judged case in order."""
 
     def __init__(self) -> None:
         self._cells: dict[Cell, _CellTally] = {}
         self._case_set = hashlib.sha256()
+        self._padding: defaultdict[str, dict[str, _PaddingTally]] = defaultdict(dict)
 
     def add(self, judged: CaseJudged) -> None:
         """Count one judged case."""
         record = judged.record
         spec = judged.case.spec
         cell = self._cells.setdefault(record.cell, _CellTally(ORACLES[spec.loss_type].regions(spec)))
-        if record.phase != "shrunk":
+        if record.phase in ("regions", "drawn"):
             self._case_set.update(record.case_id.encode())
         if record.verdict in _COMPARED:
             cell.compared += 1
@@ -62,10 +85,18 @@ class Tally:
         if simplest is None or _simplicity(judged) < _simplicity(simplest):
             cell.simplest[record.verdict] = judged
 
+    def add_padding(self, checked: PaddingChecked) -> None:
+        """Count one line of padding hygiene in one cell."""
+        line = self._padding[checked.cell.target].setdefault(str(checked.line), _PaddingTally(checked.promised))
+        line.cells[checked.cell] = line.cells.get(checked.cell, False) or bool(checked.tensors)
+        line.tensors.update(dict.fromkeys(checked.tensors))
+        if checked.record is not None:
+            self.add(CaseJudged(checked.record, checked.case, 0.0))
+
     def failing(self, verdicts: Sequence[Verdict]) -> Iterator[Failing]:
         """The simplest failing case of every cell whose verdict is one of `verdicts`."""
         for cell in list(self._cells.values()):
-            if cell.verdict in verdicts:
+            if cell.verdict in verdicts and cell.simplest[cell.verdict].record.phase != "padding":
                 yield Failing(cell.simplest[cell.verdict])
 
     @property
@@ -97,7 +128,14 @@ class Tally:
 
     def as_facts(self) -> dict[str, Any]:
         """What a report says of the cases of a run."""
-        return {"case_set": self._case_set.hexdigest()[:16], "missing_regions": self.missing_regions}
+        return {
+            "case_set": self._case_set.hexdigest()[:16],
+            "missing_regions": self.missing_regions,
+            "padding": {
+                target: {line: found.as_facts() for line, found in lines.items()}
+                for target, lines in self._padding.items()
+            },
+        }
 
 
 def _simplicity(judged: CaseJudged) -> tuple[bool, int]:

@@ -23,7 +23,7 @@ def loss(formula: Formula) -> Scalar:
 def _losses(completion: Completion, formula: Formula) -> list[Scalar]:
     ratio = ratios(completion, formula)
     policy = [
-        -(stop_gradient(minimum(r, formula.parameters.epsilon_high)) * token.advantage * token.logp)
+        -(stop_gradient(minimum(r, formula.parameters.ratio_cap)) * token.advantage * token.logp)
         for r, token in zip(ratio, completion, strict=True)
     ]
     return token_losses(completion, policy, ratio, formula)

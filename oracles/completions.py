@@ -77,18 +77,25 @@ class Parameters:
         return self.tape.number(self.spec.beta) if self.spec.beta > 0 else None
 
     @cached_property
-    def epsilon_high(self) -> Scalar:
-        return self.tape.number(self.spec.epsilon_high)
-
-    @cached_property
     def ratio_low(self) -> Scalar:
         """1 - epsilon_low."""
-        return 1 - self.tape.number(self.spec.epsilon_low)
+        return self.tape.ratio_bound(1 - self.tape.number(self.spec.epsilon_low))
 
     @cached_property
     def ratio_high(self) -> Scalar:
         """1 + epsilon_high."""
-        return 1 + self.tape.number(self.spec.epsilon_high)
+        return self.tape.ratio_bound(1 + self.tape.number(self.spec.epsilon_high))
+
+    @cached_property
+    def ratio_cap(self) -> Scalar:
+        """epsilon_high, where it is an absolute cap."""
+        return self.tape.ratio_bound(self.tape.number(self.spec.epsilon_high))
+
+    @cached_property
+    def delta(self) -> Scalar | None:
+        """The second upper bound of the ratio, where there is one."""
+        delta = self.spec.delta
+        return None if delta is None else self.tape.ratio_bound(self.tape.number(delta))
 
 
 @dataclass

@@ -102,6 +102,11 @@ class Tape:
         """A constant input that the dtype holds exactly."""
         return self.constant(arb(value), value, 0.0)
 
+    def ratio_bound(self, bound: Scalar) -> Scalar:
+        """A bound of the ratio, which may be applied to its logarithm instead: as exp(min(d, log bound))."""
+        roundings = EXP_ULPS + LOG_ULPS * abs(math.log(bound.mid))
+        return self.constant(bound.value, bound.mid, bound.radius + roundings * self.contract.u * bound.mid)
+
     def constant(self, value: arb, mid: float, radius: float) -> Scalar:
         """A scalar that gradients do not pass."""
         size = abs(mid)

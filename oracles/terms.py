@@ -32,7 +32,7 @@ def clipped_surrogate(ratio: Scalar, advantage: Scalar, p: Parameters) -> Scalar
 
     Without `delta`, the first ratio has no bound.
     """
-    first = ratio if p.spec.delta is None else minimum(ratio, p.number(p.spec.delta))
+    first = ratio if p.delta is None else minimum(ratio, p.delta)
     return minimum(first * advantage, clip(ratio, p.ratio_low, p.ratio_high) * advantage)
 
 

@@ -55,6 +55,20 @@ def targets(facts: Facts) -> list[TargetFacts]:
     ]
 
 
+def padding_lines(facts: Facts, target: str) -> list[str]:
+    """Padding hygiene of one target, a sentence a line of it; none where it was not checked."""
+    sentences = []
+    for line, found in facts.get("padding", {}).get(target, {}).items():
+        cells = found["held"] + found["leaked"]
+        promised = "promised" if found["promised"] else "not promised"
+        if found["leaked"]:
+            where = f"{found['leaked']} of {cells} cells, in {', '.join(found['tensors'])}"
+            sentences.append(f"padding, {line} ({promised}): changes the answer in {where}")
+        else:
+            sentences.append(f"padding, {line} ({promised}): ignored in all {cells} cells")
+    return sentences
+
+
 def _text(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {_text(part)}" for name, part in value.items())

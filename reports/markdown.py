@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from reports.facts import INCOMPLETE, Facts, headline, is_complete, targets
+from reports.facts import INCOMPLETE, Facts, headline, is_complete, padding_lines, targets
 from reports.notation import divergence, one_line
 from reports.records import Verdict
 from reports.schema import CELL_COLUMNS
@@ -49,6 +49,8 @@ def _lines(table: pd.DataFrame, facts: Facts) -> Iterator[str]:
     for target in summary(table):
         sentence = escape(target.sentence)
         yield f"- **{sentence}**" if target.verdict.fails else f"- {sentence}"
+        for line in padding_lines(facts, target.target):
+            yield f"  - {escape(line)}"
     if table.empty:
         yield "- **nothing was judged: the run holds no rows**"
     yield ""

@@ -19,6 +19,7 @@ class Verdict(StrEnum):
     TIMEOUT = "timeout"
     CRASH = "crash"
     DIVERGES = "diverges"
+    KNOWN = "known"
     UNSUPPORTED = "unsupported"
 
     @property
@@ -43,6 +44,7 @@ _ABOUT: Final = {
     Verdict.TIMEOUT: "The target did not answer in time and was stopped.",
     Verdict.CRASH: "The target's process died while it worked on the case.",
     Verdict.DIVERGES: "The loss or a gradient element is further from the formula than rounding can explain.",
+    Verdict.KNOWN: "It diverges as the known divergences say; the reason is theirs.",
     Verdict.UNSUPPORTED: "The target said that it does not offer this loss, dtype or option.",
 }
 
@@ -52,12 +54,13 @@ SEVERITY: Final = (
     Verdict.TIMEOUT,
     Verdict.ERROR,
     Verdict.NONDETERMINISTIC,
+    Verdict.KNOWN,
     Verdict.OVERFLOW,
     Verdict.CONFORMS,
 )
 """Worst first. `unsupported` has no place in it: nothing was judged."""
 
-_FAILING: Final = frozenset(SEVERITY[: SEVERITY.index(Verdict.OVERFLOW)])
+_FAILING: Final = frozenset(SEVERITY[: SEVERITY.index(Verdict.KNOWN)])
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:

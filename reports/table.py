@@ -21,10 +21,13 @@ TABLE_COLUMNS: Final = (
     *(f"{quantity}_{measure}" for quantity in QUANTITIES for measure in MEASURES),
     "witness",
     "message",
+    "also",
     "bits_equal",
 )
 
-_COMPARED: Final = (Verdict.CONFORMS.value, Verdict.DIVERGES.value, Verdict.OVERFLOW.value)
+_COMPARED: Final = tuple(
+    verdict.value for verdict in (Verdict.CONFORMS, Verdict.DIVERGES, Verdict.KNOWN, Verdict.OVERFLOW)
+)
 
 
 def cell_table(rows: pd.DataFrame) -> pd.DataFrame:
@@ -38,6 +41,7 @@ def cell_table(rows: pd.DataFrame) -> pd.DataFrame:
       overflow; NaN where none was compared.
     * `witness`, `message`: of the record with the cell's verdict that was shrunk, else of the one with the
       largest of its two ratios; the first of equals.
+    * `also`: the other failing verdicts of the cell, each with its count and the beginning of its first message.
     * `bits_equal`: "all", "some" or "none" of the repeated cases, "-" where none was repeated.
     """
     rows = rows.reset_index(drop=True)
@@ -53,6 +57,7 @@ def cell_table(rows: pd.DataFrame) -> pd.DataFrame:
     for quantity in QUANTITIES:
         table = table.join(_largest(rows, cell, quantity))
     table = table.join(_witness(rows, cell, table["verdict"]))
+    table["also"] = [_others(rows[cell == number], verdict) for number, verdict in table["verdict"].items()]
     repeated = rows["bits_equal"].dropna().astype(bool)
     share = repeated.groupby(cell[repeated.index]).mean().reindex(table.index)
     table["bits_equal"] = [_how_many(value) for value in share]
@@ -81,6 +86,16 @@ def _witness(rows: pd.DataFrame, cell: pd.Series, verdict: pd.Series) -> pd.Data
     position = ratio.groupby(cell[ratio.index]).idxmax()
     witness = rows.loc[position, ["case_id", "message"]].set_index(position.index)
     return witness.rename(columns={"case_id": "witness"})
+
+
+def _others(rows: pd.DataFrame, verdict: str) -> str:
+    parts = []
+    for other in SEVERITY:
+        found = rows[rows["verdict"] == other.value] if other.fails and other.value != verdict else rows[:0]
+        if len(found):
+            first = found["message"].iloc[0].split("\n")[0]
+            parts.append(f"{other} in {found['case_id'].nunique()}: {first}")
+    return "; ".join(parts)
 
 
 def _how_many(share: float) -> str:
@@ -114,7 +129,7 @@ class TargetSummary:
             outcome = f"all {_word(self.verdict, total)}" if total > 1 else _word(self.verdict, total)
         else:
             outcome = ", ".join(f"{count:,} {_word(verdict, count)}" for verdict, count in self.cells.items())
-        if self.verdict is Verdict.OVERFLOW:
+        if self.verdict in (Verdict.OVERFLOW, Verdict.KNOWN):
             outcome = f"nothing diverges, {outcome}"
         return f"{self.target}: {_count(total, 'cell')}, {_count(self.cases, 'case')}: {outcome}"
 

@@ -13,15 +13,24 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from reports.facts import INCOMPLETE, Facts, is_complete
+from reports.facts import INCOMPLETE, Facts, is_complete, padding_lines
 from reports.notation import divergence, one_line
 from reports.records import Verdict
 from reports.table import QUANTITIES, summary
 
+WIDE: Final = 90
 LEGEND: Final = "loss, gradient: largest error, in ulps, as error / bound (above 1: not rounding)"
+SHORT_LEGEND: Final = "loss, gradient: largest error / bound (above 1: not rounding)"
 
+_ABOUT: Final = ("lossgate", "profile", "seed", "case_set")
+_SAID_BELOW: Final = (Verdict.KNOWN, Verdict.OVERFLOW)
 _NUMERIC: Final = ("beta", "cases")
-_STYLES: Final = {Verdict.CONFORMS: "green", Verdict.OVERFLOW: "yellow", Verdict.UNSUPPORTED: "dim"}
+_STYLES: Final = {
+    Verdict.CONFORMS: "green",
+    Verdict.OVERFLOW: "yellow",
+    Verdict.KNOWN: "yellow",
+    Verdict.UNSUPPORTED: "dim",
+}
 
 
 @dataclass(frozen=True)
@@ -35,44 +44,67 @@ class _Line:
 
 def render(table: pd.DataFrame, facts: Facts, console: Console, show_all: bool = False) -> None:
     """Print what `cell_table` made: the cells that do not conform, or all, then one line a target."""
-    if not is_complete(facts):
+    complete = is_complete(facts)
+    if not complete:
         console.print(Text(f"INCOMPLETE: {INCOMPLETE}", style="bold red"))
     shown = table if show_all else table[table["verdict"] != Verdict.CONFORMS.value]
-    for place, cells in shown.groupby(["target", "surface", "device"], sort=False):
-        console.print(Text("  ".join(one_line(part) for part in place), style="bold"))
-        _print(list(_lines(cells)), console)
+    wide = console.width >= WIDE
+    for (target, surface, device), cells in shown.groupby(["target", "surface", "device"], sort=False):
+        title = "  ".join(one_line(part) for part in (target, surface, device))
+        console.print(Text(title, style="bold"))
+        _print(list(_lines(cells, wide)), console)
         console.print()
     if len(shown):
-        console.print(Text(LEGEND, style="dim"))
-        for message, cells in shown[shown["verdict"] == Verdict.OVERFLOW.value].groupby("message", sort=False):
-            count = f"{len(cells)} cell{'s' if len(cells) > 1 else ''}"
-            console.print(Text(f"overflow in {count}: {one_line(str(message))}", style="yellow"))
+        console.print(Text(LEGEND if wide else SHORT_LEGEND, style="dim"))
+        for verdict in _SAID_BELOW:
+            alike = shown[shown["verdict"] == verdict.value]
+            for message, cells in alike.groupby(alike["message"].str.split("\n").str[0], sort=False):
+                where = f"{_count(len(cells), 'cell')}, {_count(int(cells[verdict.value].sum()), 'case')}"
+                console.print(Text(f"{verdict} in {where}: {one_line(str(message))}", style=_style(verdict)))
     for target in summary(table):
-        console.print(Text(one_line(target.sentence), style=_style(target.verdict)))
+        sentence = target.sentence if complete else f"so far, {target.sentence}"
+        console.print(Text(one_line(sentence), style=_style(target.verdict)))
+        for line in padding_lines(facts, target.target):
+            console.print(Text(f"  {line}", style="dim"))
     if table.empty:
         console.print(Text("nothing was judged: the run holds no rows", style="bold red"))
+    about = [f"{name} {facts[name]}" for name in _ABOUT if facts.get(name) is not None]
+    if about:
+        console.print(Text(one_line("  ".join(about)).replace("_", " "), style="dim"))
 
 
-def _lines(cells: pd.DataFrame) -> Iterator[_Line]:
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _lines(cells: pd.DataFrame, wide: bool) -> Iterator[_Line]:
     rows = cells.to_dict("records")
-    errors = {quantity: _aligned([divergence(row, quantity) for row in rows]) for quantity in QUANTITIES}
+    kept = slice(None) if wide else slice(2, None)
+    errors = {quantity: _aligned([divergence(row, quantity)[kept] for row in rows]) for quantity in QUANTITIES}
     for number, row in enumerate(rows):
         verdict = Verdict(row["verdict"])
-        conforms = verdict is Verdict.CONFORMS
+        judged = row["cases"] - row[Verdict.UNSUPPORTED.value]
+        failing = sum(row[one.value] for one in Verdict if one.fails)
         texts = {
             "loss_type": row["loss_type"],
             "level": row["level"],
             "beta": f"{row['beta']:g}",
             "dtype": row["dtype"],
-            "cases": f"{row['cases']}",
-            "verdict": verdict.value if conforms else verdict.value.upper(),
+            "cases": f"{failing}/{judged}" if failing else f"{judged}",
+            "verdict": verdict.value.upper() if verdict.fails else verdict.value,
             "loss": errors["loss"][number],
             "gradient": errors["gradient"][number],
             "witness": row["witness"],
         }
-        # An overflow is no fault of its cell: what there is to say of it is said once, under the table.
-        said_below = conforms or verdict is Verdict.OVERFLOW
-        yield _Line(texts, verdict, "" if said_below else one_line(row["message"]))
+        # What many cells have in common is said once, under the table.
+        said_below = verdict is Verdict.CONFORMS or verdict in _SAID_BELOW
+        yield _Line(texts, verdict, "" if said_below else _message(row))
+
+
+def _message(row: dict[Any, Any]) -> str:
+    """What was seen in the witness, and what else went wrong in the cell."""
+    others = [row["also"]] if row["also"] else []
+    return one_line("; ".join([row["message"].split("\n")[0], *others]))
 
 
 def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
@@ -97,7 +129,7 @@ def _row(texts: dict[str, str], widths: dict[str, int], gap: int, style: str) ->
     # A grid a row, because a message under a row spans all columns.
     row = Table.grid(padding=(0, gap, 0, 0))
     for name, width in widths.items():
-        row.add_column(width=width, justify="right" if name in _NUMERIC else "left", overflow="fold")
+        row.add_column(width=width, justify="right" if name in _NUMERIC else "left", no_wrap=True)
     row.add_row(*(Text(text, style=style if name == "verdict" else "") for name, text in texts.items()))
     return row
 

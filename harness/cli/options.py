@@ -16,6 +16,13 @@ Device = Annotated[str, typer.Option(help="Torch device to compute on.")]
 Timeout = Annotated[float, typer.Option(help="Seconds that one case may take.")]
 
 
+class TextFormat(StrEnum):
+    """How the result of one question is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
 class Format(StrEnum):
     """How a result is printed."""
 

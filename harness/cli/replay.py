@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from harness.cli.options import Device, Format, Python, Timeout
+from harness.cli.options import Device, Python, TextFormat, Timeout
 
 EXAMPLE: Final = "Example: lossgate replay lossgate-runs/20260101-120000-ab12/cases/3f2a91c7d504.json trl"
 
@@ -18,7 +18,7 @@ def replay(
     target: Annotated[
         str | None, typer.Argument(help="A target (default: the one whose run the case lies in).")
     ] = None,
-    output: Annotated[Format, typer.Option("--format", help="What to print: table or json.")] = Format.TABLE,
+    output: Annotated[TextFormat, typer.Option("--format", help="What to print.")] = TextFormat.TABLE,
     python: Python = None,
     device: Device = "cpu",
     timeout: Timeout = 60.0,
@@ -27,18 +27,15 @@ def replay(
 
     Exit code: 0 conforms, 1 fails, 2 wrong usage or no such case, 3 the target did not start, 4 unsupported.
     """
-    from harness.errors import UsageError
     from harness.exit_codes import ExitCode
     from harness.plan import Plan
     from harness.replay import find, replayed, requested_target
 
-    if output is Format.MARKDOWN:
-        raise UsageError("--format: got 'markdown', takes table, json")
     path = find(case, Path("lossgate-runs"))
     name = target if target is not None else requested_target(path)
     plan = Plan.of([name], device=device, python=python, timeout=timeout)
     result = replayed(path, name, plan)
-    if output is Format.JSON:
+    if output is TextFormat.JSON:
         print(json.dumps(result.as_json(), indent=2))
     else:
         for line in result.lines():

@@ -38,6 +38,14 @@ def run(
     output: Annotated[Format, typer.Option("--format", help="What to print.")] = Format.TABLE,
     every_row: Annotated[bool, typer.Option("--all", help="Print conforming cells too.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Known divergences (default: lossgate.toml, if there is one here)."),
+    ] = None,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Judge by the bare formula: no declared conventions, all padding lines."),
+    ] = False,
     python: Python = None,
     device: Device = "cpu",
     timeout: Timeout = 60.0,
@@ -50,6 +58,7 @@ def run(
     from rich.console import Console
 
     from harness.engine import execute
+    from harness.known import KnownDivergences
     from harness.outcome import TargetUnavailable
     from harness.plan import Plan
     from harness.provenance import provenance
@@ -66,6 +75,8 @@ def run(
         examples=examples,
         seed=seed,
         device=device,
+        known=KnownDivergences.load(config),
+        strict=strict,
         python=python,
         timeout=timeout,
     )
@@ -95,6 +106,7 @@ def _print(run: Run, output: Format, every_row: bool) -> None:
     from rich.console import Console
 
     from reports import json_report, markdown, terminal
+    from reports.records import Verdict
     from reports.table import cell_table
 
     table = cell_table(run.rows)
@@ -102,6 +114,9 @@ def _print(run: Run, output: Format, every_row: bool) -> None:
         console = Console() if sys.stdout.isatty() else Console(width=LOG_WIDTH)
         terminal.render(table, run.facts, console, show_all=every_row)
         _say_what_was_missed(run)
+        failing = table[[Verdict(verdict).fails for verdict in table["verdict"]]]
+        if len(failing):
+            print(f"look closer: lossgate replay {run.path / 'cases' / failing['witness'].iloc[0]}.json")
         print(f"run: {run.path}")
         return
     print({Format.JSON: json_report, Format.MARKDOWN: markdown}[output].render(table, run.facts))
@@ -109,5 +124,9 @@ def _print(run: Run, output: Format, every_row: bool) -> None:
 
 
 def _say_what_was_missed(run: Run) -> None:
-    for cell, regions in run.facts.get("missing_regions", {}).items():
-        print(f"not judged: {cell} never met {', '.join(regions)}")
+    missed: dict[str, list[str]] = {}
+    for cell, regions in run.facts.get("missing_regions", {}).items() if run.complete else ():
+        missed.setdefault(", ".join(regions), []).append(cell)
+    for regions, cells in missed.items():
+        more = f" and {len(cells) - 1} more cells" if len(cells) > 1 else ""
+        print(f"not judged: {cells[0]}{more} never met {regions}")

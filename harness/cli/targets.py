@@ -7,26 +7,23 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from harness.cli.options import Format, Python
+from harness.cli.options import Python, TextFormat
 
 EXAMPLE: Final = "Example: lossgate targets --python ../fork/.venv/bin/python"
 
 
 def targets(
     python: Python = None,
-    output: Annotated[Format, typer.Option("--format", help="What to print: table or json.")] = Format.TABLE,
+    output: Annotated[TextFormat, typer.Option("--format", help="What to print.")] = TextFormat.TABLE,
 ) -> None:
     """List the targets, what each supports, and whether it loads here.
 
     Exit code: 0, or 2 for wrong usage.
     """
-    from harness.errors import UsageError
     from harness.listing import listing
 
-    if output is Format.MARKDOWN:
-        raise UsageError("--format: got 'markdown', takes table, json")
     entries = listing(str(python) if python is not None else None)
-    if output is Format.JSON:
+    if output is TextFormat.JSON:
         print(json.dumps({"format": "lossgate-targets/1", "targets": entries}, indent=2))
         return
     for entry in entries:

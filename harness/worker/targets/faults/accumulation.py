@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from torch import Tensor
 
@@ -15,18 +14,7 @@ from .steps import Steps
 def _halves(case: TensorCase) -> list[TensorCase]:
     """The first and the second half of the rows; a single row stays whole."""
     middle = case.mask.shape[0] // 2
-    parts = (slice(0, middle), slice(middle, None)) if middle else (slice(None),)
-    return [
-        replace(
-            case,
-            logps=case.logps[part],
-            old_logps=None if case.old_logps is None else case.old_logps[part],
-            ref_logps=None if case.ref_logps is None else case.ref_logps[part],
-            advantages=case.advantages[part],
-            mask=case.mask[part],
-        )
-        for part in parts
-    ]
+    return [case.rows(slice(middle)), case.rows(slice(middle, None))] if middle else [case]
 
 
 def _mean_of_halves(loss: Callable[[TensorCase], Tensor], case: TensorCase) -> Tensor:

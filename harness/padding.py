@@ -1,0 +1,131 @@
+"""Padding hygiene: what may stand at masked positions without changing one bit of the answer.
+
+Four lines, each tried in every tensor in turn: other `finite` numbers, which everybody must ignore; `huge` ones,
+`inf` and `nan`, which a target may promise to ignore. A promised line that fails is a divergence; one that is not
+promised is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from cases.case import Case
+from cases.dtypes import FloatArray
+from cases.hyperparameters import case_for
+from cases.realisation import realise
+from cases.regions import regions_of
+from cases.schedule import padding_descriptions
+from cases.spec import PaddingPromise
+from harness.asking import Contestant
+from harness.events import PaddingChecked
+from harness.judge import bits_equal
+from harness.outcome import Outcome
+from harness.plan import Plan
+from reports.records import NOT_COMPARED, Record, Verdict
+
+_TENSORS: Final = ("logps", "old_logps", "ref_logps", "advantages", "sampling_logps", "importance_ratio")
+_FINITE_SHIFT: Final = 0.375
+
+
+@dataclass(frozen=True)
+class Garbage:
+    """One tensor of a case with other values at its masked positions; the rest is untouched."""
+
+    line: PaddingPromise
+    tensor: str
+    values: FloatArray
+
+
+def garbage(case: Case) -> Iterator[Garbage]:
+    """Every line in every tensor of a case that has a value for each position."""
+    batch = case.batch
+    for line in PaddingPromise:
+        for name in _TENSORS:
+            values = getattr(batch, name)
+            if values is None or values.shape != batch.mask.shape:
+                continue
+            unread = (name == "ref_logps" and case.spec.beta == 0) or (
+                name == "sampling_logps" and case.spec.off_policy_mask_threshold is None
+            )
+            if not unread:
+                yield Garbage(line, name, np.where(batch.mask, values, _filled(line, name, case, values)))
+
+
+def _filled(line: PaddingPromise, name: str, case: Case, values: FloatArray) -> FloatArray:
+    positive = name == "importance_ratio"
+    # Alternating signs: what overflows only upwards, or only downwards, shows too.
+    sign = np.where(np.indices(values.shape).sum(axis=0) % 2, 1.0 if positive else -1.0, 1.0)
+    match line:
+        case PaddingPromise.FINITE:
+            return case.batch.dtype.round(values + _FINITE_SHIFT)
+        case PaddingPromise.HUGE:
+            return sign * case.batch.dtype.round(case.batch.dtype.largest / 2)
+        case PaddingPromise.INF:
+            return sign * np.inf
+        case PaddingPromise.NAN:
+            return np.full(values.shape, np.nan)
+
+
+def check(plan: Plan, contestants: Sequence[Contestant]) -> Iterator[PaddingChecked]:
+    """Padding hygiene in every cell of every target."""
+    for dtype in plan.dtypes:
+        for level in plan.levels:
+            for description in padding_descriptions():
+                batch = realise(description, dtype, level)
+                for loss_type in plan.loss_types:
+                    for beta in plan.betas:
+                        case = case_for(description, batch, loss_type, level, beta)
+                        for one in contestants:
+                            yield from _checked(one, one.under_conventions(case))
+
+
+def _checked(one: Contestant, case: Case) -> Iterator[PaddingChecked]:
+    clean = one.client.ask(case, one.device)
+    if clean.status != "ok":
+        return
+    leaks: dict[PaddingPromise, dict[str, Outcome]] = {line: {} for line in PaddingPromise}
+    for dirty in garbage(case):
+        outcome = one.client.ask(case, one.device, {dirty.tensor: dirty.values})
+        if not bits_equal(clean, outcome):
+            leaks[dirty.line][dirty.tensor] = outcome
+    for line, leaked in leaks.items():
+        promised = line in one.promises
+        record = _record(one, case, line, clean, leaked) if leaked and promised else None
+        yield PaddingChecked(one.cell(case), line, promised, tuple(leaked), record, case)
+
+
+def _record(
+    one: Contestant, case: Case, line: PaddingPromise, clean: Outcome, leaked: Mapping[str, Outcome]
+) -> Record:
+    """The record of a promised line that fails."""
+    what = "; ".join(f"in {name}, {_change(clean, outcome)}" for name, outcome in leaked.items())
+    return Record(
+        cell=one.cell(case),
+        case_id=case.id,
+        description=-1,
+        phase="padding",
+        rows=case.batch.rows,
+        columns=case.batch.columns,
+        tokens=case.batch.tokens,
+        regions=regions_of(case),
+        verdict=Verdict.DIVERGES,
+        loss=NOT_COMPARED,
+        gradient=NOT_COMPARED,
+        gradient_row=None,
+        gradient_column=None,
+        message=f"{line} values at masked positions change the answer: {what}",
+        repeated=False,
+        bits_equal=None,
+    )
+
+
+def _change(clean: Outcome, dirty: Outcome) -> str:
+    if dirty.status != "ok":
+        return f"it ends as {dirty.status}"
+    if dirty.loss != clean.loss:
+        return f"the loss is {dirty.loss:.9g} instead of {clean.loss:.9g}"
+    return "the gradient changes"
