@@ -4,57 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from pathlib import Path
+from dataclasses import replace
+from itertools import chain
 from typing import Any, Final
 
-from cases.hyperparameters import case_for
-from cases.realisation import realise
 from cases.regions import regions_of
-from cases.spec import LossType
 from harness.asking import Contestant, Question, put
-from harness.client import TargetFacts, WorkerClient
-from harness.events import CaseJudged, Event, RunFinished, RunStarted, Shrinking
+from harness.client import TargetFacts
+from harness.earlier import NOTHING, Earlier, matching
+from harness.events import CaseJudged, Event, PaddingChecked, RunFinished, RunStarted, Shrinking
 from harness.exit_codes import ExitCode
-from harness.generation import schedule
+from harness.generation import Scheduled, schedule
+from harness.jobs import judged_by_jobs
+from harness.judging import judged_entry, open_contestants, questions
 from harness.padding import check as check_padding
 from harness.plan import Plan
 from harness.shrink import shrink
 from harness.tally import Failing, Tally
-from reports.records import Verdict
+from reports.records import Record, Verdict
 
 _SHRINKABLE: Final = (Verdict.DIVERGES, Verdict.ERROR)
 
 Emit = Callable[[Event], None]
 
 
-def execute(plan: Plan, emit: Emit) -> ExitCode:
+def execute(plan: Plan, emit: Emit, earlier: Earlier = NOTHING) -> ExitCode:
     """Carry a plan out; events go to `emit` as they happen.
 
-    A `KeyboardInterrupt` ends the run as incomplete; what was judged before has been emitted.
+    What `earlier` has is not asked again; its events come with `stored` set. A `KeyboardInterrupt` ends the run as
+    incomplete; what was judged before has been emitted.
 
-    Raises `TargetUnavailable` when a target does not start.
+    Raises `TargetUnavailable` when a target does not start, `UsageError` when `earlier` is of another run.
     """
-    scheduled = schedule(plan.examples, plan.seed)
+    entries = schedule(plan.examples, plan.seed)
     with ExitStack() as stack:
-        contestants = [_contestant(plan, target, stack) for target in plan.targets]
+        contestants = open_contestants(plan, stack)
         targets = {one.facts.label: as_facts(one.facts) for one in contestants}
-        questions = len(scheduled) * plan.cells_per_target * len(contestants)
-        emit(RunStarted(targets, questions))
+        earlier.check_targets(targets)
+        emit(RunStarted(targets, len(entries) * plan.cells_per_target * len(contestants)))
         tally = Tally()
         exit_code, complete = ExitCode.INTERRUPTED, False
         try:
-            for question in _questions(plan):
-                for judged in put(question, contestants):
-                    tally.add(judged)
-                    emit(judged)
-            for checked in check_padding(plan, contestants):
-                tally.add_padding(checked)
-                emit(checked)
-            for failing in tally.failing(_SHRINKABLE):
-                emit(Shrinking(failing.judged.record.cell))
-                for judged in _smallest(failing, contestants):
-                    tally.add(judged)
-                    emit(judged)
+            for event in _events(plan, entries, contestants, earlier, tally):
+                tally.add(event)
+                emit(event)
             exit_code, complete = tally.exit_code, True
         except KeyboardInterrupt:
             pass
@@ -62,14 +55,9 @@ def execute(plan: Plan, emit: Emit) -> ExitCode:
     return exit_code
 
 
-def client_for(plan: Plan, target: str) -> WorkerClient:
-    """The client of one target of a plan, not started yet."""
-    options = {"loss_type": str(plan.loss_types[0])} if len(plan.loss_types) == 1 else {}
-    return WorkerClient(plan.python, target, options, cwd=Path.cwd(), timeout=plan.timeout)
-
-
 def as_facts(facts: TargetFacts) -> dict[str, Any]:
     """A target's facts as JSON data."""
+    conventions = facts.conventions
     return {
         "versions": dict(facts.versions),
         "python": facts.python,
@@ -77,33 +65,73 @@ def as_facts(facts: TargetFacts) -> dict[str, Any]:
         "platform": facts.platform,
         "replaced": list(facts.replaced),
         "conventions": {
-            "empty_rows": str(facts.conventions.empty_rows),
-            "padding": [str(promise) for promise in facts.conventions.padding],
+            "empty_rows": str(conventions.empty_rows),
+            "window_tokens": str(conventions.window_tokens),
+            "padding": [str(promise) for promise in conventions.padding],
         },
     }
 
 
-def _contestant(plan: Plan, target: str, stack: ExitStack) -> Contestant:
-    client = stack.enter_context(client_for(plan, target))
-    return Contestant(client, client.facts, plan.device, plan.known, plan.strict)
+def _events(
+    plan: Plan,
+    entries: Sequence[Scheduled],
+    contestants: Sequence[Contestant],
+    earlier: Earlier,
+    tally: Tally,
+) -> Iterator[CaseJudged | PaddingChecked | Shrinking]:
+    yield from _judged(plan, entries, contestants, earlier.judged)
+    stored = list(earlier.padding)
+    for checked in check_padding(plan, contestants):
+        # Asked again, since it is quick; only what is on disk already is not written twice.
+        is_stored = checked.record is not None and bool(stored)
+        yield replace(checked, stored=is_stored)
+        if is_stored:
+            stored.pop(0)
+    shrunk = list(earlier.shrunk)
+    for failing in tally.failing(_SHRINKABLE):
+        yield Shrinking(failing.judged.record.cell)
+        if shrunk:
+            record = shrunk.pop(0)
+            yield CaseJudged(record, earlier.shrunk_case(record), 0.0, stored=True)
+        else:
+            yield from _smallest(failing, contestants)
 
 
-def _questions(plan: Plan) -> Iterator[Question]:
-    """Every scheduled description in every cell."""
-    for entry in schedule(plan.examples, plan.seed):
-        for dtype in plan.dtypes:
-            for level in plan.levels:
-                batch = realise(entry.description, dtype, level)
-                known: dict[tuple[object, bool, bool], tuple[str, ...]] = {}
-                for loss_type in plan.loss_types:
-                    for beta in plan.betas:
-                        case = case_for(entry.description, batch, loss_type, level, beta)
-                        # What regions depend on, beside the batch: the bounds, the loss's own parameters, and
-                        # whether there is a KL term.
-                        key = (case.spec.ratio_bounds, loss_type is LossType.SAPO, beta > 0)
-                        if key not in known:
-                            known[key] = regions_of(case)
-                        yield Question(case, known[key], entry.number, entry.phase)
+def _judged(
+    plan: Plan,
+    entries: Sequence[Scheduled],
+    contestants: Sequence[Contestant],
+    stored: Sequence[Record],
+) -> Iterator[CaseJudged]:
+    """Every scheduled description: from the records of an earlier run as far as they go, then from the targets."""
+    size = plan.cells_per_target * len(contestants)
+    whole = len(stored) // size
+    for number, entry in enumerate(entries[:whole]):
+        yield from _stored(plan, entry, contestants, stored[number * size :])
+    rest = list(stored[whole * size :])
+    fresh: Iterator[CaseJudged]
+    if plan.jobs > 1:
+        fresh = chain.from_iterable(judged_by_jobs(plan, entries[whole:], plan.jobs))
+    else:
+        fresh = chain.from_iterable(judged_entry(plan, entry, contestants) for entry in entries[whole:])
+    for judged in fresh:
+        if rest:
+            # A description that was cut short is put again as a whole; what was written of it stands.
+            record = matching(rest, judged.record.case_id)
+            yield replace(judged, record=record, stored=True)
+            rest.pop(0)
+        else:
+            yield judged
+
+
+def _stored(
+    plan: Plan, entry: Scheduled, contestants: Sequence[Contestant], stored: Sequence[Record]
+) -> Iterator[CaseJudged]:
+    records = iter(stored)
+    for question in questions(plan, entry):
+        for one in contestants:
+            case = one.under_conventions(question.case)
+            yield CaseJudged(matching([next(records)], case.id), case, 0.0, stored=True)
 
 
 def _smallest(failing: Failing, contestants: Sequence[Contestant]) -> Iterator[CaseJudged]:

@@ -21,11 +21,15 @@ class RunStarted:
 
 @dataclass(frozen=True)
 class CaseJudged:
-    """One case was judged in one cell; `seconds` is the time in the target's own call."""
+    """One case was judged in one cell; `seconds` is the time in the target's own call.
+
+    `stored`: it was judged in an earlier part of a run that is resumed, and its record is on disk.
+    """
 
     record: Record
     case: Case
     seconds: float
+    stored: bool = False
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,7 @@ class PaddingChecked:
     tensors: tuple[str, ...]
     record: Record | None
     case: Case
+    stored: bool = False
 
 
 @dataclass(frozen=True)

@@ -78,9 +78,19 @@ class KnownDivergences:
             raise UsageError(f"{path}: known: takes entries that begin with [[known]]")
         return cls(tuple(_entry(entry, f"{path}: known entry {n}") for n, entry in enumerate(entries, 1)))
 
+    @classmethod
+    def from_facts(cls, entries: list[dict[str, Any]]) -> KnownDivergences:
+        """The entries in the record of a run."""
+        return cls(tuple(Known(**{key: _frozen(value) for key, value in entry.items()}) for entry in entries))
+
     def find(self, cell: Cell, regions: tuple[str, ...]) -> Known | None:
         """The first entry that covers a case."""
         return next((entry for entry in self.entries if entry.covers(cell, regions)), None)
+
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 NONE_KNOWN: Final = KnownDivergences()

@@ -35,6 +35,10 @@ class TargetUnavailable(RuntimeError):
         self.hint = hint
         self.details = printable(details)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # An exception is pickled by its args, which are fewer here than the arguments.
+        return type(self), (self.kind, self.message, self.hint, self.details)
+
     @classmethod
     def from_header(cls, header: Mapping[str, Any]) -> TargetUnavailable:
         """The failure that a worker reports."""

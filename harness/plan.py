@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -17,6 +17,8 @@ from harness.generation import MOST_EXAMPLES
 from harness.known import NONE_KNOWN, KnownDivergences
 
 T = TypeVar("T")
+
+MOST_JOBS: Final = 64
 
 _ELSEWHERE: Final = {"gspo": "GSPO is --loss-type grpo --level sequence"}
 
@@ -66,6 +68,7 @@ class Plan:
     strict: bool = False
     python: str = field(default_factory=lambda: sys.executable)
     timeout: float = 60.0
+    jobs: int = 1
 
     @classmethod
     def of(
@@ -84,6 +87,7 @@ class Plan:
         strict: bool = False,
         python: Path | None = None,
         timeout: float = 60.0,
+        jobs: int = 1,
     ) -> Plan:
         """Read what a command line says; lists are separated by commas, None takes the profile's.
 
@@ -101,6 +105,8 @@ class Plan:
         examples = chosen.examples if examples is None else examples
         if not 1 <= examples <= MOST_EXAMPLES:
             raise UsageError(f"--examples: got {examples}, takes an integer from 1 to {MOST_EXAMPLES}")
+        if not 1 <= jobs <= MOST_JOBS:
+            raise UsageError(f"--jobs: got {jobs}, takes an integer from 1 to {MOST_JOBS}")
         if not (timeout > 0 and math.isfinite(timeout)):
             raise UsageError(f"--timeout: got {timeout:g}, takes seconds above 0")
         return cls(
@@ -117,6 +123,30 @@ class Plan:
             strict=strict,
             python=str(python) if python is not None else sys.executable,
             timeout=timeout,
+            jobs=jobs,
+        )
+
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, Any], jobs: int) -> Plan:
+        """The plan of a run that is resumed, from the record of the run. How many jobs there are is free.
+
+        Raises `KeyError`, `TypeError` or `ValueError` when the record is not one that `as_facts` wrote.
+        """
+        return cls(
+            targets=tuple(facts["requested"]),
+            loss_types=tuple(map(LossType, facts["loss_types"])),
+            levels=tuple(map(Level, facts["levels"])),
+            betas=tuple(map(float, facts["betas"])),
+            dtypes=tuple(DTYPES[name] for name in facts["dtypes"]),
+            examples=int(facts["examples"]),
+            seed=int(facts["seed"]),
+            profile=str(facts["profile"]),
+            device=str(facts["device"]),
+            known=KnownDivergences.from_facts(facts["known"]),
+            strict=bool(facts["strict"]),
+            python=str(facts["python"]),
+            timeout=float(facts["timeout"]),
+            jobs=jobs,
         )
 
     @property

@@ -7,10 +7,12 @@ from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
+from cases.case import Case
 from harness.events import CaseJudged, Event, PaddingChecked, RunFinished, RunStarted, Shrinking
-from reports.records import Cell
+from reports.records import Cell, Record
+from reports.run import Run
 from reports.store import RunWriter
 
 KEPT_FAILURES: Final = 8
@@ -23,28 +25,37 @@ def fresh_folder(root: Path) -> Path:
 
 
 class Recorder:
-    """Writes events into the folder of a run, which is made, with `facts` in it, before any target starts.
+    """Writes events into the folder of a run."""
 
-    Raises `RunStoreError` when the folder cannot be made or written.
-    """
-
-    def __init__(self, path: Path, facts: Mapping[str, Any]) -> None:
-        self.path = path
-        self._writer = RunWriter.create(path, facts)
+    def __init__(self, writer: RunWriter, fresh: bool) -> None:
+        self.path = writer.path
+        self._writer = writer
+        self._fresh = fresh
         self._kept: Counter[Cell] = Counter()
 
+    @classmethod
+    def start(cls, path: Path, facts: Mapping[str, Any]) -> Self:
+        """Make the folder, with `facts` in it. Raises `RunStoreError` when it cannot be made or written."""
+        return cls(RunWriter.create(path, facts), fresh=True)
+
+    @classmethod
+    def resume(cls, run: Run) -> Self:
+        """Go on with a run that was cut short."""
+        return cls(RunWriter.resume(run.path, run.facts, len(run.rows)), fresh=False)
+
     def __call__(self, event: Event) -> None:
+        """Write what an event says, but for what is on disk already."""
         match event:
             case RunStarted(targets=targets):
                 self._writer.describe({"targets": targets})
-            case CaseJudged(record=record, case=case, seconds=seconds):
-                self._writer.add(record, seconds)
-                if record.verdict.fails and self._kept[record.cell] < KEPT_FAILURES:
-                    self._kept[record.cell] += 1
-                    self._writer.save_case(case)
+            case CaseJudged(record=record, case=case):
+                self._keep(record, case)
+                if not event.stored:
+                    self._writer.add(record, event.seconds)
             case PaddingChecked(record=record, case=case) if record is not None:
-                self._writer.add(record, 0.0)
                 self._writer.save_case(case)
+                if not event.stored:
+                    self._writer.add(record, 0.0)
             case Shrinking():
                 self._writer.flush()
             case RunFinished(facts=facts, complete=complete, witnesses=witnesses):
@@ -52,6 +63,15 @@ class Recorder:
                     self._writer.save_case(case)
                 self._writer.finish(facts, complete)
 
+    def _keep(self, record: Record, case: Case) -> None:
+        """Save a case that fails: before its record, which without it could not be resumed from."""
+        if record.phase == "shrunk":
+            self._writer.save_case(case)
+        elif record.verdict.fails and self._kept[record.cell] < KEPT_FAILURES:
+            self._kept[record.cell] += 1
+            self._writer.save_case(case)
+
     def discard(self) -> None:
-        """Take the folder back: nothing was judged."""
-        self._writer.discard()
+        """Take the folder of a new run back: nothing was judged. One that is resumed stays as it was."""
+        if self._fresh:
+            self._writer.discard()

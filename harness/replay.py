@@ -10,10 +10,10 @@ from typing import Any
 
 from cases.case import Case, CaseFormatError
 from harness.asking import Contestant
-from harness.engine import client_for
 from harness.errors import UsageError, did_you_mean
 from harness.exit_codes import ExitCode
 from harness.judge import Judgement, judge
+from harness.judging import client_for
 from harness.outcome import Outcome
 from harness.plan import Plan
 from harness.token_table import token_table

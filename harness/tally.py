@@ -10,7 +10,7 @@ from typing import Any
 
 from cases.case import Case
 from cases.regions import missing
-from harness.events import CaseJudged, PaddingChecked
+from harness.events import CaseJudged, PaddingChecked, Shrinking
 from harness.exit_codes import ExitCode
 from oracles.registry import ORACLES
 from reports.records import Cell, Verdict, worst
@@ -68,8 +68,17 @@ class Tally:
         self._case_set = hashlib.sha256()
         self._padding: defaultdict[str, dict[str, _PaddingTally]] = defaultdict(dict)
 
-    def add(self, judged: CaseJudged) -> None:
-        """Count one judged case."""
+    def add(self, event: CaseJudged | PaddingChecked | Shrinking) -> None:
+        """Count what an event says."""
+        match event:
+            case CaseJudged():
+                self._add_judged(event)
+            case PaddingChecked():
+                self._add_padding(event)
+            case Shrinking():
+                pass
+
+    def _add_judged(self, judged: CaseJudged) -> None:
         record = judged.record
         spec = judged.case.spec
         cell = self._cells.setdefault(record.cell, _CellTally(ORACLES[spec.loss_type].regions(spec)))
@@ -85,13 +94,12 @@ class Tally:
         if simplest is None or _simplicity(judged) < _simplicity(simplest):
             cell.simplest[record.verdict] = judged
 
-    def add_padding(self, checked: PaddingChecked) -> None:
-        """Count one line of padding hygiene in one cell."""
+    def _add_padding(self, checked: PaddingChecked) -> None:
         line = self._padding[checked.cell.target].setdefault(str(checked.line), _PaddingTally(checked.promised))
         line.cells[checked.cell] = line.cells.get(checked.cell, False) or bool(checked.tensors)
         line.tensors.update(dict.fromkeys(checked.tensors))
         if checked.record is not None:
-            self.add(CaseJudged(checked.record, checked.case, 0.0))
+            self._add_judged(CaseJudged(checked.record, checked.case, 0.0))
 
     def failing(self, verdicts: Sequence[Verdict]) -> Iterator[Failing]:
         """The simplest failing case of every cell whose verdict is one of `verdicts`."""

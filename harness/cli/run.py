@@ -11,18 +11,17 @@ import typer
 from harness.cli.options import Device, Format, Python, Timeout
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from harness.events import Event, Handler
-    from reports.store import Run
+    from reports.run import Run
 
 EXAMPLE: Final = "Example: lossgate run trl --loss-type grpo,dapo --beta 0,0.04 --dtype float32 --seed 7"
-RUNS: Final = Path("lossgate-runs")
 LOG_WIDTH: Final = 100
 
 
 def run(
-    target: Annotated[list[str], typer.Argument(help="Targets: trl, my_pkg.losses:grpo_loss, ...")],
+    target: Annotated[
+        list[str] | None, typer.Argument(help="Targets: trl, my_pkg.losses:grpo_loss, ...", show_default=False)
+    ] = None,
     loss_type: Annotated[str | None, typer.Option(help="Comma-separated (default: all).")] = None,
     beta: Annotated[str | None, typer.Option(help="Comma-separated (default: 0,0.04).")] = None,
     dtype: Annotated[str | None, typer.Option(help="Comma-separated (default: float64,float32,bfloat16).")] = None,
@@ -35,6 +34,10 @@ def run(
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for the run (default: lossgate-runs/<time>).")
     ] = None,
+    resume: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Finish a run that was cut short, as it was asked for.")
+    ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Processes that judge.")] = 1,
     output: Annotated[Format, typer.Option("--format", help="What to print.")] = Format.TABLE,
     every_row: Annotated[bool, typer.Option("--all", help="Print conforming cells too.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
@@ -55,40 +58,43 @@ def run(
     Exit code: 0 all cells conform, 1 a cell fails, 2 wrong usage, 3 a target did not start, 4 nothing was
     compared or a needed region was never hit, 130 interrupted.
     """
-    from rich.console import Console
-
     from harness.engine import execute
-    from harness.known import KnownDivergences
+    from harness.errors import UsageError
     from harness.outcome import TargetUnavailable
-    from harness.plan import Plan
-    from harness.provenance import provenance
-    from harness.recording import Recorder, fresh_folder
-    from reports.store import Run
+    from harness.preparation import fresh, resumed
+    from reports.run import Run
 
-    plan = Plan.of(
-        target,
-        profile=profile,
-        loss_types=loss_type,
-        levels=level,
-        betas=beta,
-        dtypes=dtype,
-        examples=examples,
-        seed=seed,
-        device=device,
-        known=KnownDivergences.load(config),
-        strict=strict,
-        python=python,
-        timeout=timeout,
-    )
-    recorder = Recorder(out if out is not None else fresh_folder(RUNS), {**provenance(), **plan.as_facts()})
-    handlers: list[Handler] = [recorder] if quiet else [recorder, _progress(Console(stderr=True))]
+    if resume is not None:
+        if target or out is not None:
+            raise UsageError("--resume takes the targets and the folder from the run: leave out others")
+        prepared = resumed(resume, jobs)
+    else:
+        prepared = fresh(
+            out,
+            config,
+            targets=target or [],
+            profile=profile,
+            loss_types=loss_type,
+            levels=level,
+            betas=beta,
+            dtypes=dtype,
+            examples=examples,
+            seed=seed,
+            device=device,
+            strict=strict,
+            python=python,
+            timeout=timeout,
+            jobs=jobs,
+        )
+    recorder = prepared.recorder
+    handlers: list[Handler] = [recorder] if quiet else [recorder, _progress()]
 
     def emit(event: Event) -> None:
         for handler in handlers:
             handler(event)
 
     try:
-        exit_code = execute(plan, emit)
+        exit_code = execute(prepared.plan, emit, prepared.earlier)
     except TargetUnavailable:
         recorder.discard()
         raise
@@ -96,9 +102,12 @@ def run(
     raise typer.Exit(int(exit_code))
 
 
-def _progress(console: Console) -> Handler:
+def _progress() -> Handler:
+    from rich.console import Console
+
     from harness.progress import ProgressBar, ProgressLines
 
+    console = Console(stderr=True)
     return ProgressBar(console) if console.is_terminal else ProgressLines(console)
 
 

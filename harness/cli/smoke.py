@@ -25,8 +25,8 @@ def smoke(
     Exit code: 0 sound, 1 not, 2 wrong usage, 3 the target did not start.
     """
     from harness.asking import Contestant
-    from harness.engine import client_for
     from harness.exit_codes import ExitCode
+    from harness.judging import client_for
     from harness.plan import Plan
     from harness.smoke import smoke as checks_of
 

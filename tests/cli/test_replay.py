@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cases.case import Case
-from reports.store import Run
+from reports.run import Run
 from tests.cli.conftest import COMMAND, EXAMPLE, Lossgate
 
 FEW = ("--loss-type", "grpo", "--dtype", "float32", "--level", "token", "--beta", "0", "--examples", "2", "-q")

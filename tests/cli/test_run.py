@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cases.case import Case
-from reports.store import Run
+from reports.run import Run
 from tests.cli.conftest import COMMAND, Lossgate
 
 FEW = ("--dtype", "float32", "--level", "token", "--beta", "0", "--examples", "4", "--quiet")

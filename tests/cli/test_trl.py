@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reports.store import Run
+from reports.run import Run
 from tests.cli.conftest import Lossgate
 
 FAULTS = {

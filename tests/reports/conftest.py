@@ -14,7 +14,8 @@ from cases.case import Case
 from cases.dtypes import FLOAT32
 from cases.spec import LossSpec, LossType
 from reports.records import NOT_COMPARED, Cell, Divergence, Record, Verdict
-from reports.store import Run, RunWriter
+from reports.run import Run
+from reports.store import RunWriter
 
 CONFORMING = Record(
     cell=Cell("trl 1.16.0", "logps", "grpo", "token", 0.04, "float32", "cpu"),

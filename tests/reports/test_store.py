@@ -16,8 +16,9 @@ import pytest
 
 from cases.case import Case
 from reports.records import NOT_COMPARED, Divergence, Record, Verdict
+from reports.run import Run
 from reports.schema import ROWS
-from reports.store import Run, RunStoreError, RunWriter
+from reports.store import RunStoreError, RunWriter
 
 MakeRecord = Callable[..., Record]
 
