@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .PHONY: run test check bench publish clean
 
 run: $(STAMP)
-	$(VENV)/bin/lossgate run trl --all
+	$(VENV)/bin/lossgate run trl --all --jobs 2
 
 test: $(STAMP)
 	$(PY) -m pytest -q -n 2 --dist loadfile
@@ -34,6 +34,7 @@ publish: $(STAMP)
 
 # torch first: whatever asks for it later is then satisfied by the pinned build.
 $(STAMP): pyproject.toml constraints.txt Makefile
+	@echo "installing into $(VENV), about 1.6 GB: this takes a minute or two"
 	test -x $(PY) || $(PYTHON) -m venv $(VENV)
 	$(PIP_INSTALL) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch==2.13.0
 	$(PIP_INSTALL) -e '.[trl,dev]'

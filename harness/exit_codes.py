@@ -22,7 +22,7 @@ class ExitCode(IntEnum):
 
 
 _ABOUT = {
-    ExitCode.CONFORMS: "all cells conform",
+    ExitCode.CONFORMS: "no cell fails: overflow, known divergences and what is unsupported are shown",
     ExitCode.DIVERGES: "a cell diverges, crashes, times out, raises or is nondeterministic",
     ExitCode.USAGE: "wrong usage or bad input",
     ExitCode.UNAVAILABLE: "a target could not be started",

@@ -58,15 +58,35 @@ def targets(facts: Facts) -> list[TargetFacts]:
 def padding_lines(facts: Facts, target: str) -> list[str]:
     """Padding hygiene of one target, a sentence a line of it; none where it was not checked."""
     sentences = []
-    for line, found in facts.get("padding", {}).get(target, {}).items():
+    for line, found in _padding(facts, target).items():
         cells = found["held"] + found["leaked"]
         promised = "promised" if found["promised"] else "not promised"
-        if found["leaked"]:
-            where = f"{found['leaked']} of {cells} cells, in {', '.join(found['tensors'])}"
-            sentences.append(f"padding, {line} ({promised}): changes the answer in {where}")
-        else:
-            sentences.append(f"padding, {line} ({promised}): ignored in all {cells} cells")
+        where = f"{found['leaked']} of {cells} cells, in {', '.join(found['tensors'])}"
+        seen = f"change the answer in {where}" if found["leaked"] else f"ignored, cells checked: {cells}"
+        sentences.append(f"{line} values at masked positions ({promised}): {seen}")
     return sentences
+
+
+def padding_summary(facts: Facts, target: str) -> str:
+    """Padding hygiene of one target in one sentence; "" where it was not checked."""
+    kinds: dict[str, list[str]] = {}
+    for line, found in _padding(facts, target).items():
+        kinds.setdefault(_SEEN[bool(found["leaked"]), bool(found["promised"])], []).append(line)
+    parts = [f"{', '.join(lines)} {seen}" for seen, lines in kinds.items()]
+    return f"values at masked positions: {'; '.join(parts)}" if parts else ""
+
+
+_SEEN: Final = {
+    (False, True): "ignored as promised",
+    (False, False): "ignored",
+    (True, True): "CHANGE THE ANSWER against the promise",
+    (True, False): "change the answer (not promised to be ignored)",
+}
+
+
+def _padding(facts: Facts, target: str) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = facts.get("padding", {}).get(target, {})
+    return found
 
 
 def _text(value: Any) -> str:

@@ -60,6 +60,7 @@ def _cell(row: Mapping[Any, Any]) -> dict[str, Any]:
         **{quantity: {measure: row[f"{quantity}_{measure}"] for measure in MEASURES} for quantity in QUANTITIES},
         "witness": row["witness"],
         "message": row["message"],
+        "also": row["also"],
         "bits_equal": row["bits_equal"],
     }
 

@@ -85,10 +85,10 @@ def _cell(row: Mapping[Any, Any]) -> Iterator[str]:
     for column in CELL_COLUMNS:
         yield f"{row[column]:g}" if column == "beta" else row[column]
     yield f"{row['cases']}"
-    yield verdict.value if verdict is Verdict.CONFORMS else verdict.value.upper()
+    yield verdict.value.upper() if verdict.fails else verdict.value
     yield ", ".join(f"{row[each.value]} {each}" for each in Verdict if row[each.value])
     for quantity in QUANTITIES:
         yield " ".join(divergence(row, quantity))
     yield row["witness"]
     yield row["bits_equal"]
-    yield row["message"]
+    yield "; ".join(part for part in (row["message"], row["also"]) if part)

@@ -13,7 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from reports.facts import INCOMPLETE, Facts, is_complete, padding_lines
+from reports.facts import INCOMPLETE, Facts, is_complete, padding_summary
 from reports.notation import divergence, one_line
 from reports.records import Verdict
 from reports.table import QUANTITIES, summary
@@ -64,13 +64,14 @@ def render(table: pd.DataFrame, facts: Facts, console: Console, show_all: bool =
     for target in summary(table):
         sentence = target.sentence if complete else f"so far, {target.sentence}"
         console.print(Text(one_line(sentence), style=_style(target.verdict)))
-        for line in padding_lines(facts, target.target):
-            console.print(Text(f"  {line}", style="dim"))
+        padding = padding_summary(facts, target.target)
+        if padding:
+            console.print(Text(f"  {padding}", style="dim"))
     if table.empty:
         console.print(Text("nothing was judged: the run holds no rows", style="bold red"))
     about = [f"{name} {facts[name]}" for name in _ABOUT if facts.get(name) is not None]
     if about:
-        console.print(Text(one_line("  ".join(about)).replace("_", " "), style="dim"))
+        console.print(Text("  ".join(one_line(part) for part in about).replace("_", " "), style="dim"))
 
 
 def _count(number: int, noun: str) -> str:
@@ -129,7 +130,7 @@ def _row(texts: dict[str, str], widths: dict[str, int], gap: int, style: str) ->
     # A grid a row, because a message under a row spans all columns.
     row = Table.grid(padding=(0, gap, 0, 0))
     for name, width in widths.items():
-        row.add_column(width=width, justify="right" if name in _NUMERIC else "left", no_wrap=True)
+        row.add_column(width=width, justify="right" if name in _NUMERIC else "left", overflow="fold")
     row.add_row(*(Text(text, style=style if name == "verdict" else "") for name, text in texts.items()))
     return row
 

@@ -18,6 +18,7 @@ from reports.table import cell_table
 MakeRecord = Callable[..., Record]
 RowsOf = Callable[[Iterable[Record]], pd.DataFrame]
 
+ABOUT = "lossgate 0.1.0  profile ci  seed 0  case set 3f2a91c7"
 FACTS: dict[str, Any] = {
     "complete": True,
     "lossgate": "0.1.0",
@@ -82,22 +83,23 @@ def shown(
 SNAPSHOT = """
 trl 1.16.0  logps  cpu
 loss_type level beta dtype   cases verdict          loss          gradient       witness
-dr_grpo   token 0.04 float16     1 OVERFLOW          inf  inf 0.5 1e-9 0.25u 0.5 000000000000
-bnpo      token 0.04 float32     1 DIVERGES         4e-3 1e6u 1e4 1e-9 0.25u 0.5 3f2a91c7aa01
+dr_grpo   token 0.04 float16     1 overflow          inf  inf 0.5 1e-9 0.25u 0.5 000000000000
+bnpo      token 0.04 float32   1/1 DIVERGES         4e-3 1e6u 1e4 1e-9 0.25u 0.5 3f2a91c7aa01
     loss x 1.31: the mean is taken over rows, and then over the batch, instead of over all tokens at
     once
-bnpo      token 0.04 float64     1 NONDETERMINISTIC    -             -           000000000000
+bnpo      token 0.04 float64   1/1 NONDETERMINISTIC    -             -           000000000000
 
 verl 0.9  logps  cpu
 loss_type  level     beta  dtype    cases  verdict      loss  gradient  witness
-grpo       token     0.04  float32      1  CRASH        -     -         000000000000
-    died of signal 11 last words
-grpo       sequence  0.04  float32      1  UNSUPPORTED  -     -         000000000000
+grpo       token     0.04  float32    1/1  CRASH        -     -         000000000000
+    died of signal 11
+grpo       sequence  0.04  float32      0  unsupported  -     -         000000000000
 
 loss, gradient: largest error, in ulps, as error / bound (above 1: not rounding)
-overflow in 1 cell: NaN where the formula is finite
+overflow in 1 cell, 1 case: NaN where the formula is finite
 trl 1.16.0: 5 cells, 5 cases: 2 conform, 1 DIVERGES, 1 NONDETERMINISTIC, 1 overflow
 verl 0.9: 2 cells, 1 case: 1 CRASH, 1 unsupported
+lossgate 0.1.0  profile ci  seed 0  case set 3f2a91c7
 """
 
 
@@ -116,7 +118,7 @@ def test_terminal_shows_every_cell_on_demand(mixed: pd.DataFrame) -> None:
 
 def test_terminal_of_a_green_run_is_one_line(record: MakeRecord, rows_of: RowsOf) -> None:
     """Nothing to report is said in one line a target."""
-    assert shown(cell_table(rows_of([record()]))) == ["trl 1.16.0: 1 cell, 1 case: conforms"]
+    assert shown(cell_table(rows_of([record()]))) == ["trl 1.16.0: 1 cell, 1 case: conforms", ABOUT]
 
 
 @pytest.mark.parametrize("facts", [{}, {"complete": False}])
@@ -129,7 +131,7 @@ def test_terminal_says_first_that_a_run_is_incomplete(mixed: pd.DataFrame, facts
 def test_a_run_without_rows_is_not_shown_as_green(rows_of: RowsOf) -> None:
     """Silence would read as success."""
     nothing = cell_table(rows_of([]))
-    assert shown(nothing) == ["nothing was judged: the run holds no rows"]
+    assert shown(nothing) == ["nothing was judged: the run holds no rows", ABOUT]
     assert "nothing was judged" in markdown.render(nothing, FACTS)
 
 
@@ -143,7 +145,7 @@ def test_a_narrow_terminal_loses_nothing(mixed: pd.DataFrame) -> None:
 def test_foreign_text_cannot_steer_the_terminal(record: MakeRecord, rows_of: RowsOf) -> None:
     """Escape sequences are made visible and rich's markup is taken literally."""
     table = cell_table(
-        rows_of([record(target="[red]t[/red]", verdict=Verdict.ERROR, message="\x1b[2J[bold]gone\r\n[/x]")])
+        rows_of([record(target="[red]t[/red]", verdict=Verdict.ERROR, message="\x1b[2J[bold]gone\t[/x]")])
     )
     text = "\n".join(shown(table))
     assert "\x1b" not in text
