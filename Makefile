@@ -8,6 +8,8 @@ TORCH_INDEX ?=
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.stamp
+OLD := .cache/trl-1.9.0
+OLD_PACKAGES = $$($(OLD)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 PIP_INSTALL := $(PY) -m pip install -qq --retries 5 -c constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -16,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 run: $(STAMP)
 	$(VENV)/bin/lossgate run trl --all --jobs 2
 
-test: $(STAMP)
+test: $(STAMP) $(OLD)/.stamp
 	$(PY) -m pytest -q -n 2 --dist loadfile
 
 check: $(STAMP)
@@ -40,5 +42,14 @@ $(STAMP): pyproject.toml constraints.txt Makefile
 	$(PIP_INSTALL) -e '.[trl,dev]'
 	touch $@
 
+# A release with public faults, in an environment of its own laid over this one, for the tests to find them in.
+$(OLD)/.stamp: $(STAMP) constraints.txt
+	rm -rf $(OLD)
+	$(PY) -m venv --without-pip $(OLD)
+	$(PY) -m pip install -qq --retries 5 --no-deps --target $(OLD_PACKAGES) trl==1.9.0 \
+		requests==2.34.2 urllib3==2.8.0 certifi==2026.10.19.post1 charset-normalizer==3.5.3
+	$(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > $(OLD_PACKAGES)/main-environment.pth
+	touch $@
+
 clean:
-	rm -rf $(VENV) build dist *.egg-info
+	rm -rf $(VENV) $(OLD) build dist *.egg-info
