@@ -46,7 +46,10 @@ class Batch:
     def __post_init__(self) -> None:
         if not isinstance(self.dtype, DType):
             raise ValueError(f"dtype: got {self.dtype!r}, takes one of {', '.join(DTYPES)}")
-        shape = np.shape(self.logps)
+        try:
+            shape = np.shape(self.logps)
+        except ValueError as error:
+            raise ValueError(f"logps: takes numbers of shape (B, T) ({error})") from None
         if len(shape) != 2 or 0 in shape:
             raise ValueError(f"logps: got shape {shape}, takes (B, T) with B and T at least 1")
         self._freeze("logps", [shape])
@@ -144,8 +147,11 @@ class Batch:
 
 def _equal(ours: object, theirs: object) -> bool:
     if isinstance(ours, np.ndarray) and isinstance(theirs, np.ndarray):
-        return np.array_equal(ours, theirs)
-    return ours is theirs or ours == theirs
+        # To the bit: 0 and -0 are different inputs.
+        return ours.shape == theirs.shape and ours.tobytes() == theirs.tobytes()
+    if isinstance(ours, np.ndarray) or isinstance(theirs, np.ndarray):
+        return False
+    return ours == theirs
 
 
 def _either(shapes: list[tuple[int, ...]]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from functools import cached_property
 from typing import Any, Final
 
@@ -49,19 +49,33 @@ class Case:
 
     @cached_property
     def id(self) -> str:
-        """The first 12 hexadecimal digits of the SHA-256 of the content."""
-        return _digest(self._content())
+        """The first 12 hexadecimal digits of the SHA-256 of the content.
 
-    def _content(self) -> dict[str, Any]:
+        What is at its default does not enter, so that the id outlives fields that are added later.
+        """
+        batch = self.batch
+        told = {"dtype": batch.dtype.name, "spec": _told(self.spec), "split": _told(self.split)}
+        digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode())
+        for name in (*_TENSORS, "mask"):
+            values = getattr(batch, name)
+            if values is not None:
+                digest.update(f"{name}{values.shape}".encode())
+                digest.update(values.tobytes())
+        return digest.hexdigest()[:ID_DIGITS]
+
+    def to_json(self) -> str:
+        """The case as JSON text, one row of a tensor a line."""
         batch: dict[str, Any] = {"dtype": self.batch.dtype.name}
         for name in _TENSORS:
             batch[name] = _hex(getattr(self.batch, name))
         batch["mask"] = self.batch.mask.astype(int).tolist()
-        return {"batch": batch, "spec": asdict(self.spec), "split": asdict(self.split)}
-
-    def to_json(self) -> str:
-        """The case as JSON text, one row of a tensor a line."""
-        content = {"format": FORMAT, "id": self.id, **self._content()}
+        content = {
+            "format": FORMAT,
+            "id": self.id,
+            "batch": batch,
+            "spec": asdict(self.spec),
+            "split": asdict(self.split),
+        }
         return _one_row_a_line(json.dumps(content, indent=1)) + "\n"
 
     @classmethod
@@ -72,7 +86,7 @@ class Case:
         """
         try:
             data = json.loads(text)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
             what = "is empty" if not text.strip() else f"is not JSON, or was cut short ({error})"
             raise CaseFormatError(f"the case file {what}") from None
         if not isinstance(data, dict) or data.get("format") != FORMAT:
@@ -83,7 +97,7 @@ class Case:
                 spec=_spec(dict(_part(data, "spec"))),
                 split=Split(**_known(Split, _part(data, "split"))),
             )
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, OverflowError, RecursionError) as error:
             raise CaseFormatError(f"the case does not hold: {error}") from None
         if data.get("id") != case.id:
             raise CaseFormatError(
@@ -93,9 +107,17 @@ class Case:
         return case
 
 
-def _digest(content: dict[str, Any]) -> str:
-    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()[:ID_DIGITS]
+def _told(value: Any) -> Any:
+    """A dataclass without the fields that are at their default."""
+    if not is_dataclass(value):
+        return value
+    told = {}
+    for entry in fields(value):
+        default = entry.default if entry.default_factory is MISSING else entry.default_factory()
+        held = getattr(value, entry.name)
+        if held != default:
+            told[entry.name] = _told(held)
+    return told
 
 
 def _hex(values: Any) -> Any:
@@ -139,7 +161,7 @@ def _batch(data: dict[str, Any]) -> Batch:
     missing = [entry.name for entry in fields(Batch) if entry.name not in values]
     if missing:
         raise ValueError(f"batch: lacks {', '.join(missing)}")
-    if values["dtype"] not in DTYPES:
+    if not isinstance(values["dtype"], str) or values["dtype"] not in DTYPES:
         raise ValueError(f"dtype: got {values['dtype']!r}, takes one of {', '.join(DTYPES)}")
     for name in _TENSORS:
         values[name] = _unhex(name, values[name])

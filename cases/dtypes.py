@@ -76,8 +76,11 @@ class DType:
 
     def ulp(self, values: npt.ArrayLike) -> FloatArray:
         """Distance between neighbouring numbers at `values` (the subnormal spacing at 0)."""
-        _, exponent = np.frexp(np.asarray(values, dtype=np.float64))
-        spacing: FloatArray = np.ldexp(1.0, np.maximum(exponent, self.min_exponent + 1) - self.precision)
+        exact = np.asarray(values, dtype=np.float64)
+        _, exponent = np.frexp(exact)
+        # frexp gives 0 the exponent of numbers near 1.
+        exponent = np.where(exact == 0, self.min_exponent + 1, np.maximum(exponent, self.min_exponent + 1))
+        spacing: FloatArray = np.ldexp(1.0, exponent - self.precision)
         return spacing
 
 

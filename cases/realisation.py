@@ -24,6 +24,8 @@ from cases.hyperparameters import delta_of
 from cases.spec import Level
 
 GARBAGE_LOG_RATIO: Final = 5.0
+LARGEST_GARBAGE_LOGP: Final = 8.0
+LARGEST_IMPORTANCE_RATIO: Final = 2.5
 
 Random = np.random.Generator
 
@@ -82,7 +84,7 @@ def _sampling_logps(
 
 def _importance_ratio(description: Description, mask: Mask, dtype: DType, random: Random) -> FloatArray | None:
     """Constant factors around 1; one in five is 0, as a masking mode makes them."""
-    size = random.uniform(0.25, 2.5, mask.shape)
+    size = random.uniform(0.25, LARGEST_IMPORTANCE_RATIO, mask.shape)
     zero = random.uniform(0.0, 1.0, mask.shape) < 0.2
     ratios = dtype.round(np.where(zero, 0.0, size))
     match description.importance:
@@ -149,8 +151,9 @@ def _log_ratio(region: Ratio, row: Row, description: Description, dtype: DType, 
 
 
 def _garbage_reach(advantages: FloatArray, dtype: DType) -> float:
-    """Largest log-ratio at masked positions: ratio times advantage must not overflow there."""
-    return min(GARBAGE_LOG_RATIO, math.log(dtype.largest / 4.0 / max(1.0, float(np.abs(advantages).max()))))
+    """Largest log-ratio at masked positions: no product that a loss forms there may overflow."""
+    others = LARGEST_IMPORTANCE_RATIO * LARGEST_GARBAGE_LOGP * max(1.0, float(np.abs(advantages).max()))
+    return min(GARBAGE_LOG_RATIO, math.log(dtype.largest / 1.5 / others))
 
 
 def _log_ratios(
@@ -179,7 +182,7 @@ def _log_ratios(
 def _policies(
     log_ratios: FloatArray, description: Description, dtype: DType, random: Random
 ) -> tuple[FloatArray, FloatArray]:
-    """Current and old log-probabilities, neither above 0, whose difference is the log-ratio.
+    """Current and old log-probabilities whose difference is the log-ratio, neither above 0 but by rounding.
 
     The larger of the two stays so close to 0 that rounding it moves the ratio by far less than the clip
     range: the coarser the dtype and the narrower the range, the closer.
@@ -239,7 +242,8 @@ def _advantages(row: Row, description: Description, dtype: DType, random: Random
         case Advantage.DYADIC:
             values = sign * np.maximum(np.rint(8 * size), 1) / 8
         case Advantage.HUGE:
-            values = sign * 1e3 * (1 + 4 * size)
+            # As far as the dtype leaves room for the other factors of a loss.
+            values = sign * np.minimum(1e3 * (1 + 4 * size), dtype.largest / 64)
         case Advantage.TINY:
             # Down to 1e-30, or to where the dtype still holds normal numbers.
             smallest = max(-30.0, dtype.min_exponent * math.log10(2.0))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeVar
 
 E = TypeVar("E", bound=StrEnum)
+
+LONGEST_COMPLETION = 2**31 - 1
 
 _POSITIVE = (
     "sapo_temperature_pos",
@@ -99,7 +101,10 @@ class Conventions:
     def __post_init__(self) -> None:
         _coerce(self, "empty_rows", EmptyRows)
         _coerce(self, "window_tokens", WindowTokens)
-        object.__setattr__(self, "padding", tuple(_member(PaddingPromise, "padding", p) for p in self.padding))
+        if isinstance(self.padding, str) or not isinstance(self.padding, Iterable):
+            raise ValueError(f"padding: got {self.padding!r}, takes a list of {', '.join(PaddingPromise)}")
+        promises = tuple(_member(PaddingPromise, "padding", promise) for promise in self.padding)
+        object.__setattr__(self, "padding", promises)
 
 
 @dataclass(frozen=True)
@@ -153,16 +158,18 @@ class LossSpec:
         if self.off_policy_mask_threshold is not None:
             self._number("off_policy_mask_threshold", lambda _: True, "a number, or None")
         length = self.max_completion_length
-        if type(length) is not int or length < 1:
-            raise ValueError(f"max_completion_length: got {length!r}, takes an integer of at least 1")
+        if type(length) is not int or not 1 <= length <= LONGEST_COMPLETION:
+            raise ValueError(f"max_completion_length: got {length!r:.40}, takes an integer of at least 1")
 
     def _number(self, name: str, admits: Callable[[float], bool], takes: str) -> None:
         value = getattr(self, name)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise ValueError(f"{name}: got {value!r}, takes {takes}")
-        if not admits(value):
-            raise ValueError(f"{name}: got {value!r}, takes {takes}")
-        object.__setattr__(self, name, float(value))
+        try:
+            number = math.nan if isinstance(value, bool | str) else float(value)
+        except (TypeError, ValueError, OverflowError):
+            number = math.nan
+        if not math.isfinite(number) or not admits(number):
+            raise ValueError(f"{name}: got {value!r:.40}, takes {takes}")
+        object.__setattr__(self, name, number)
 
     @property
     def ratio_bounds(self) -> tuple[float, float]:

@@ -30,6 +30,9 @@ PRECISION_BITS: Final = 160
 """Working precision of exact values; what it leaves out is in the ball's own radius and enters the bound."""
 
 
+_LINEAR: Final = ("sum", "total", "negation", "quotient")
+
+
 class Count(NamedTuple):
     """A positive number that a formula divides by; `factors` counts what an implementation may divide by apart.
 
@@ -132,8 +135,8 @@ class Tape:
             self.nodes.append(scalar)
         if not magnitude + radius <= self.contract.largest:
             self.overflows = True
-            # A sum that overflows spoils the loss; its terms still have the derivative 1.
-            if operation != "total":
+            # A linear operation that overflows spoils the loss; the slopes of its operands are still constants.
+            if operation not in _LINEAR:
                 self._flag(edges)
         return scalar
 
@@ -385,7 +388,7 @@ def stored(x: Scalar) -> Scalar:
 
 def minimum(a: Scalar, b: Scalar) -> Scalar:
     """min(a, b). Where rounding can decide either way, the sweep tries every outcome."""
-    if a is b or (a.operation == b.operation and a.operands and _same(a.operands, b.operands)):
+    if a is b or (a.operation == b.operation == "product" and _same(a.operands, b.operands)):
         # One computation written twice, as r A and clip(r) A with r inside: whatever the tie rule of an
         # implementation, the derivative is that of the one.
         return a
