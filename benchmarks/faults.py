@@ -13,12 +13,14 @@ import sys
 from collections.abc import Sequence
 
 from cases.dtypes import DTYPES, DType
-from cases.realisation import case_for, realise
+from cases.hyperparameters import case_for
+from cases.realisation import realise
 from cases.spec import Level, LossType
 from harness.asking import Contestant, Question, put
 from harness.client import WorkerClient
 from harness.generation import Scheduled, schedule
-from harness.worker.targets.faults import FAULTS, PREFIX, Fault
+from harness.worker.targets.faults import FAULTS, PREFIX
+from harness.worker.targets.faults.fault import Fault
 
 BETAS = (0.0, 0.04)
 

@@ -30,6 +30,7 @@ class Ratio(Enum):
     FAR_BELOW = "far_below"
     AT_DELTA = "at_delta"
     BEYOND_20 = "beyond_20"
+    BEYOND_MINUS_20 = "beyond_minus_20"
     OVERFLOW = "overflow"
 
 

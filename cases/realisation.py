@@ -145,7 +145,10 @@ def _log_ratio(region: Ratio, row: Row, description: Description, dtype: DType, 
             return math.log(delta_of(description)) + row.ulps * ulp
         case Ratio.BEYOND_20:
             size = 20.5 + 20.0 * share
-            return sign * size if size < overflow - 12.0 else -size
+            # Where the dtype has no room for such a ratio, its inverse has.
+            return size if size < overflow - 12.0 else -size
+        case Ratio.BEYOND_MINUS_20:
+            return -20.5 - 20.0 * share
         case Ratio.OVERFLOW:
             return overflow + 1.0 + 4.0 * share
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import zip_longest
+from typing import Final
 
 from cases.descriptions import (
     SPLITS,
@@ -25,6 +27,22 @@ from cases.descriptions import (
 )
 from cases.spec import KLEstimator
 
+_RATIOS: Final = (
+    Ratio.ABOVE_HIGH,
+    Ratio.BELOW_LOW,
+    Ratio.BEYOND_20,
+    Ratio.BEYOND_MINUS_20,
+    Ratio.FAR_ABOVE,
+    Ratio.INSIDE,
+    Ratio.AT_HIGH,
+    Ratio.AT_LOW,
+    Ratio.FAR_BELOW,
+    Ratio.JUST_ABOVE_HIGH,
+    Ratio.JUST_BELOW_LOW,
+    Ratio.AT_DELTA,
+)
+"""What a faulty clip or clamp shows at, the most telling first."""
+
 
 def boundary_descriptions() -> tuple[Description, ...]:
     """The descriptions of the boundary phase, always the same."""
@@ -32,18 +50,14 @@ def boundary_descriptions() -> tuple[Description, ...]:
 
 
 def _boundaries() -> Iterator[Description]:
-    yield from _one_token()
-    yield from _layouts()
-    yield from _advantages()
-    yield from _references()
-    yield from _overflows()
-    yield from _options()
+    """One of each kind in turn, so that the first few dozen are of every kind."""
+    kinds = (_one_token(), _layouts(), _references(), _advantages(), _options(), _overflows())
+    for turn in zip_longest(*kinds):
+        yield from (description for description in turn if description is not None)
 
 
 def _one_token() -> Iterator[Description]:
-    for ratio in Ratio:
-        if ratio is Ratio.OVERFLOW:
-            continue
+    for ratio in _RATIOS:
         for sign in (Advantage.POSITIVE, Advantage.NEGATIVE):
             bounds = Bounds.CLIP_HIGHER if sign is Advantage.POSITIVE else Bounds.DEFAULT
             yield Description((Row(ratios=(ratio,), advantage=sign),), columns=1, bounds=bounds)

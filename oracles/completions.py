@@ -13,7 +13,7 @@ from functools import cached_property
 from cases.batch import Batch
 from cases.case import Case
 from cases.spec import EmptyRows, LossSpec, WindowTokens
-from cases.split import Split
+from cases.split import Mode, Split
 from oracles.contract import Contract
 from oracles.scalar import Count, Scalar, Tape, stop_gradient
 from oracles.scalar import total as _total
@@ -177,11 +177,12 @@ class Formula:
         step = max(sum(part.token_count for part in self.micro_batches), 1)
         if split.is_whole:
             return Count.of(step)
-        shares = split.ranks, Fraction(split.accumulation_steps, split.steps_per_generation)
-        roundings = Count.of(split.ranks).times(split.ranks, *shares).factors
-        if self.parameters.spec.conventions.window_tokens is WindowTokens.EXACT or split.mode == "eval":
-            return Count(Fraction(step), 1 + roundings)
-        return Count(max(self.generation_tokens, 1) * shares[1], 1 + roundings)
+        share = Fraction(split.accumulation_steps, split.steps_per_generation)
+        exact = self.parameters.spec.conventions.window_tokens is WindowTokens.EXACT or split.mode is Mode.EVAL
+        tokens = Fraction(step) if exact else max(self.generation_tokens, 1) * share
+        # The tokens are counted on ranks, and the mean over ranks undoes that; a share of them may be taken.
+        apart = Count.of(split.ranks, split.ranks, share)
+        return Count(tokens, 1 + apart.roundings, 1 + apart.steps)
 
     def total(self, terms: Sequence[Scalar]) -> Scalar:
         """The sum of any number of terms, in any order."""

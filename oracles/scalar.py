@@ -34,26 +34,29 @@ _LINEAR: Final = ("sum", "total", "negation", "quotient")
 
 
 class Count(NamedTuple):
-    """A positive number that a formula divides by; `factors` counts what an implementation may divide by apart.
+    """A positive number that a formula divides by, made up of factors that an implementation may divide by apart.
 
-    A factor that is a power of two is no factor here: dividing by it rounds nothing.
+    `roundings` counts those that are no power of two, since dividing by one rounds nothing; `steps` counts all but
+    1, since any of them may underflow.
     """
 
     value: Fraction
-    factors: int
+    roundings: int
+    steps: int
 
     @classmethod
     def of(cls, *factors: int | Fraction) -> Count:
         """The product of some factors."""
         return cls(
-            math.prod(map(Fraction, factors), start=Fraction(1)),
-            sum(not _is_power_of_two(factor) for factor in factors),
+            value=math.prod(map(Fraction, factors), start=Fraction(1)),
+            roundings=sum(not _is_power_of_two(factor) for factor in factors),
+            steps=sum(factor != 1 for factor in factors),
         )
 
     def times(self, *factors: int | Fraction) -> Count:
         """The count with further factors."""
         more = Count.of(*factors)
-        return Count(self.value * more.value, self.factors + more.factors)
+        return Count(self.value * more.value, self.roundings + more.roundings, self.steps + more.steps)
 
 
 def _is_power_of_two(factor: int | Fraction) -> bool:
@@ -64,7 +67,8 @@ def _is_power_of_two(factor: int | Fraction) -> bool:
 class Edge(NamedTuple):
     """A local derivative: of the scalar that holds the edge with respect to `parent`.
 
-    `derivative` is None where it is +1 or -1 (`sign` says which), since multiplying by it rounds nothing.
+    `derivative` is None where it is +1 or -1 (`sign` says which), since multiplying by it rounds nothing. `steps`
+    counts the operations that may underflow in multiplying by it.
     """
 
     parent: int
@@ -73,6 +77,7 @@ class Edge(NamedTuple):
     size: float
     radius: float
     gain: float
+    steps: int = 1
 
 
 class Tape:
@@ -304,25 +309,27 @@ class Scalar:
         """
         tape, contract = self.tape, self.tape.contract
         if isinstance(divisor, Scalar):
-            exact, roundings, size = divisor.value, DIVISION_ROUNDINGS, divisor.mid
+            exact, roundings, steps, size = divisor.value, DIVISION_ROUNDINGS, 1, divisor.mid
             relative = divisor.radius / (divisor.mid - divisor.radius)
         else:
             count = divisor if isinstance(divisor, Count) else Count.of(divisor)
             if count.value == 1:
                 return self
             exact = arb(count.value.numerator) / count.value.denominator
-            roundings, size = DIVISION_ROUNDINGS * count.factors, float(count.value)
+            roundings, steps, size = DIVISION_ROUNDINGS * count.roundings, count.steps, float(count.value)
             relative = tape.number(size).radius / size
         rounding = roundings * contract.u + relative
         if self.is_exact_zero:
             radius = 0.0
         else:
-            radius = (self.radius + rounding * (self.magnitude + self.radius)) / size + contract.eta * self.gain
+            # The divisor may be folded into each term, and each step of the division may underflow.
+            underflow = contract.eta * self.gain * (self.terms + steps)
+            radius = (self.radius + rounding * (self.magnitude + self.radius)) / size + underflow
         value = self.value / exact
         reciprocal = 1.0 / size
         # The product with the reciprocal is rounded once more, where the gradient is formed.
         slope = max(rounding - contract.u, 0.0) * reciprocal
-        edge = Edge(self.index, 1, 1 / exact, reciprocal, slope, max(1.0, reciprocal))
+        edge = Edge(self.index, 1, 1 / exact, reciprocal, slope, max(1.0, reciprocal), steps)
         return tape.record(
             value,
             float(value),

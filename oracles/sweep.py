@@ -128,7 +128,7 @@ def _sweep(output: Scalar, leaves: Sequence[Scalar], weight: float, passing: flo
                 error = (magnitude + radius) * edge.radius + radius * edge.size
                 error += u * (passed_size + error)
                 if passed_size or error:
-                    error += HALVES * eta * passed_gain
+                    error += HALVES * edge.steps * eta * passed_gain
             if not passed_size + error <= largest:
                 tape.flag_below(parent)
             known = values[parent]

@@ -49,6 +49,7 @@ HOLDS: dict[Ratio, Callable[[Tokens], np.ndarray]] = {
     Ratio.FAR_BELOW: lambda t: t.log_ratio < math.log(t.low) - 1.0,
     Ratio.AT_DELTA: lambda t: np.abs(t.above_delta) <= AT,
     Ratio.BEYOND_20: lambda t: np.abs(t.log_ratio) > 20.0,
+    Ratio.BEYOND_MINUS_20: lambda t: t.log_ratio < -20.0,
     Ratio.OVERFLOW: lambda t: t.log_ratio > math.log(t.batch.dtype.largest),
 }
 
