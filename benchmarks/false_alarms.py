@@ -3,7 +3,8 @@
     python -m benchmarks.false_alarms trl --seeds 10
 
 Prints one Markdown row a seed and dtype: cases, failures, and the largest error / bound of loss and gradient
-(above 1 would be a failure). Exits 1 where a case failed.
+(above 1 is a failure, or known). Known divergences are read from lossgate.toml in the current folder. Exits 1
+where a case failed.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections import defaultdict
 
 from harness.engine import execute
 from harness.events import CaseJudged, Event
+from harness.known import KnownDivergences
 from harness.plan import Plan
 
 
@@ -20,6 +22,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("targets", nargs="+")
     parser.add_argument("--seeds", type=int, default=10, help="how many, counted from --first")
+    parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--first", type=int, default=1000)
     parser.add_argument("--examples", type=int, default=64)
     parser.add_argument("--beta", default="0,0.04,1")
@@ -35,6 +38,8 @@ def main() -> int:
             dtypes=options.dtype,
             examples=options.examples,
             seed=seed,
+            known=KnownDivergences.load(None),
+            jobs=options.jobs,
         )
         judged = _judged(plan)
         for dtype, events in judged.items():

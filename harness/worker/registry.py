@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from .target import Target, Unavailable
-from .targets import faults, function, trl
 
-Opener = Callable[[str, Mapping[str, str]], Target]
-
-OPENERS: dict[str, Opener] = {
-    "trl": trl.open_target,
-}
+# The name, and the module below `targets` that holds its adapter; imported when it is asked for, so that what one
+# adapter lacks is no trouble of another.
+ADAPTERS = {"trl": "trl"}
+PREFIXES = {"fault:": "faults"}
 
 _CALLABLE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
@@ -23,16 +22,19 @@ def open_target(name: str, options: Mapping[str, str]) -> Target:
 
     Raises `Unavailable` when there is none of that name, it is not installed, or it does not start.
     """
-    if name in OPENERS:
-        return OPENERS[name](name, options)
-    if name.startswith(faults.PREFIX):
-        return faults.open_target(name, options)
-    if _CALLABLE.fullmatch(name):
-        return function.open_target(name, options)
-    close = difflib.get_close_matches(name, OPENERS, n=1)
-    known = ", ".join((*sorted(OPENERS), f"{faults.PREFIX}NAME", "module:function"))
-    raise Unavailable(
-        "unknown",
-        f"no target named {name!r}; known here: {known}",
-        hint=f"did you mean {close[0]!r}?" if close else "",
+    module = ADAPTERS.get(name) or next(
+        (adapter for prefix, adapter in PREFIXES.items() if name.startswith(prefix)), None
     )
+    if module is None and _CALLABLE.fullmatch(name):
+        module = "function"
+    if module is None:
+        close = difflib.get_close_matches(name, ADAPTERS, n=1)
+        known = ", ".join((*sorted(ADAPTERS), *(f"{prefix}NAME" for prefix in PREFIXES), "module:function"))
+        raise Unavailable(
+            "unknown",
+            f"no target named {name!r}; known here: {known}",
+            hint=f"did you mean {close[0]!r}?" if close else "",
+        )
+    adapter = importlib.import_module(f".targets.{module}", __package__)
+    target: Target = adapter.open_target(name, options)
+    return target
