@@ -160,10 +160,9 @@ def padding_descriptions() -> tuple[Description, ...]:
         Row(Layout.HOLES, 2, (Ratio.ABOVE_HIGH,), advantage=Advantage.NEGATIVE),
     )
     plain = Description(rows, columns=4, seed=1)
-    return plain, replace(
+    per_token = replace(plain, token_advantages=True, seed=2)
+    return (
         plain,
-        token_advantages=True,
-        importance=Importance.PER_TOKEN,
-        off_policy_mask=OffPolicyMask.SAMPLING,
-        seed=2,
+        per_token,
+        replace(per_token, importance=Importance.PER_TOKEN, off_policy_mask=OffPolicyMask.SAMPLING, seed=3),
     )
