@@ -19,7 +19,9 @@ from harness.plan import Plan
 
 def client_for(plan: Plan, target: str) -> WorkerClient:
     """The client of one target of a plan, not started yet."""
-    options = {"loss_type": str(plan.loss_types[0])} if len(plan.loss_types) == 1 else {}
+    options = {"device": plan.device}
+    if len(plan.loss_types) == 1:
+        options["loss_type"] = str(plan.loss_types[0])
     return WorkerClient(plan.python, target, options, cwd=Path.cwd(), timeout=plan.timeout)
 
 

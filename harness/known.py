@@ -88,7 +88,6 @@ class KnownDivergences:
         return next((entry for entry in self.entries if entry.covers(cell, regions)), None)
 
 
-
 def _frozen(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 

@@ -30,6 +30,7 @@ class Service:
     def _open(self, name: str, options: Mapping[str, str]) -> bytes:
         pins.restore()
         try:
+            _check_device(options.get("device", "cpu"))
             self._target = open_target(name, options)
             facts = self._target.facts
         except Unavailable as failure:
@@ -39,6 +40,15 @@ class Service:
             return _unavailable("broken", f"{name} does not start: it {evaluation.sentence(error)}", "", error)
         changed = pins.restore()
         return protocol.pack({"status": "ok", **facts, "replaced": [*facts["replaced"], *changed]})
+
+
+def _check_device(name: str) -> None:
+    """Raises `Unavailable` where torch knows no such device, or has none here."""
+    try:
+        torch.zeros(1, device=torch.device(name))
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = evaluation.one_line(str(error))
+        raise Unavailable("broken", f"no device {name!r} for torch {torch.__version__} here: {reason}") from None
 
 
 def _unavailable(kind: str, message: str, hint: str, cause: BaseException | None) -> bytes:

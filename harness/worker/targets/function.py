@@ -130,7 +130,7 @@ def _find(name: str) -> Callable[..., Any]:
         raise Unavailable(
             "unknown",
             f"no module named {error.name!r} here",
-            hint="start where the module can be imported from",
+            hint="it is looked for in the current folder and among what is installed",
         ) from None
     for part in path.split("."):
         if not hasattr(found, part):

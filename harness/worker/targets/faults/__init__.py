@@ -6,7 +6,20 @@ import difflib
 from collections.abc import Mapping
 
 from ...target import Target, Unavailable
-from . import accumulation, advantages, aggregation, clip, kl, mask, precision, ratio
+from . import (
+    accumulation,
+    advantages,
+    aggregation,
+    clip,
+    delta,
+    gates,
+    kl,
+    mask,
+    off_policy,
+    precision,
+    ratio,
+    window,
+)
 from .fault import Fault, FaultTarget
 from .steps import Steps
 
@@ -14,7 +27,20 @@ PREFIX = "fault:"
 
 NONE = Fault("none", "nothing: the correct implementation that the faults are made from", Steps(), equivalent=True)
 
-_THEMES = (aggregation, kl, clip, ratio, mask, accumulation, advantages, precision)
+_THEMES = (
+    aggregation,
+    kl,
+    clip,
+    delta,
+    ratio,
+    gates,
+    off_policy,
+    mask,
+    accumulation,
+    window,
+    advantages,
+    precision,
+)
 
 FAULTS = (NONE, *(fault for theme in _THEMES for fault in theme.FAULTS))
 

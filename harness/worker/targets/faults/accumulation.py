@@ -1,29 +1,33 @@
-"""Faults in how the losses of two micro-batches are put together."""
+"""Faults in how the losses of two micro-batches are put together, where the batch comes in one piece."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 
 from torch import Tensor
 
 from ...target import TensorCase
+from .aggregates import Step
 from .fault import TOKEN_MEANS, Fault
-from .steps import Steps
+from .steps import Loss, Steps
 
 
-def _halves(case: TensorCase) -> list[TensorCase]:
-    """The first and the second half of the rows; a single row stays whole."""
+def _halves(loss: Loss, case: TensorCase, step: Step) -> list[Tensor]:
+    """The losses of the first and the second half of the rows, each by itself; a single row stays whole."""
     middle = case.mask.shape[0] // 2
-    return [case.rows(slice(middle)), case.rows(slice(middle, None))] if middle else [case]
+    if not middle:
+        return [loss(case, step)]
+    halves = [case.rows(slice(middle)), case.rows(slice(middle, None))]
+    return [loss(half, replace(step, mask=half.mask)) for half in halves]
 
 
-def _mean_of_halves(loss: Callable[[TensorCase], Tensor], case: TensorCase) -> Tensor:
-    losses = [loss(half) for half in _halves(case)]
+def _mean_of_halves(loss: Loss, case: TensorCase, step: Step) -> Tensor:
+    losses = _halves(loss, case, step)
     return sum(losses) / len(losses)
 
 
-def _sum_of_halves(loss: Callable[[TensorCase], Tensor], case: TensorCase) -> Tensor:
-    return sum(loss(half) for half in _halves(case))
+def _sum_of_halves(loss: Loss, case: TensorCase, step: Step) -> Tensor:
+    return sum(_halves(loss, case, step))
 
 
 FAULTS = (

@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from torch import Tensor
 
 from ...target import TensorCase
-from .fault import TOKEN_MEANS, Fault
-from .steps import Steps, mean_of_means, token_mean
+from .aggregates import Step, constant_length, mean_of_means, step_mean, token_mean
+from .fault import ROW_MEANS, STEP_MEANS, TOKEN_MEANS, Fault
+from .steps import Steps
 
 
-def _by_longest(losses: Tensor, case: TensorCase, steps: Steps) -> Tensor:
-    longest = case.mask.sum(-1).max().clamp(min=1)
-    return steps.add((losses * case.mask).flatten()) / (steps.rows(case.mask) * longest)
+def _by_longest(losses: Tensor, case: TensorCase, step: Step, steps: Steps) -> Tensor:
+    longest = int(case.mask.sum(-1).max().clamp(min=1))
+    spec = replace(case.spec, max_completion_length=longest)
+    return constant_length(losses, replace(case, spec=spec), step, steps)
+
+
+def _padding_too(losses: Tensor, case: TensorCase, step: Step, steps: Steps) -> Tensor:
+    return steps.share((losses * case.mask.sum(-1, keepdim=True)).mean(), step)
 
 
 def _length_plus(extra: float) -> Steps:
     return Steps(length=lambda mask: mask.sum(-1).clamp(min=1) + extra)
 
 
-_WITH_LENGTHS = ("grpo", *TOKEN_MEANS)
+_WITH_LENGTHS = (*ROW_MEANS, *TOKEN_MEANS)
 
 FAULTS = (
     Fault(
         "grpo_as_bnpo",
         "every token weighs the same, where every completion should",
         Steps(aggregate=token_mean),
-        loss_types=("grpo",),
+        loss_types=ROW_MEANS,
     ),
     Fault(
         "bnpo_as_grpo",
@@ -61,7 +69,7 @@ FAULTS = (
         "skip_empty_rows",
         "completions without tokens are not counted in B",
         Steps(rows=lambda mask: max(1, int(mask.any(-1).sum()))),
-        loss_types=("grpo", "dr_grpo"),
+        loss_types=(*ROW_MEANS, "dr_grpo", "luspo"),
     ),
     Fault(
         "den_eps_1e-4",
@@ -74,5 +82,31 @@ FAULTS = (
         "means divide by the number of tokens plus 1e-6",
         _length_plus(1e-6),
         loss_types=_WITH_LENGTHS,
+    ),
+    Fault(
+        "luspo_padding",
+        "token losses, padding included, are multiplied by the length of their completion and averaged over B x T",
+        Steps(aggregate=_padding_too),
+        loss_types=("luspo",),
+    ),
+    Fault(
+        "luspo_as_grpo",
+        "the sum of a completion is divided by its length",
+        Steps(aggregate=mean_of_means),
+        loss_types=("luspo",),
+    ),
+    Fault(
+        "bnpo_as_dapo",
+        "the divisor is the number of tokens of the step, not of the micro-batch",
+        Steps(aggregate=step_mean),
+        loss_types=("bnpo",),
+        needs=("split",),
+    ),
+    Fault(
+        "dapo_as_bnpo",
+        "the divisor is the number of tokens of the micro-batch, not of the step",
+        Steps(aggregate=token_mean),
+        loss_types=STEP_MEANS,
+        needs=("split",),
     ),
 )

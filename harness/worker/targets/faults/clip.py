@@ -11,7 +11,8 @@ from torch import Tensor
 
 from ...target import Spec, TensorCase
 from .fault import CLIPPED, Fault
-from .steps import Bounds, Steps, clip, smaller, weighted
+from .steps import Steps
+from .terms import Bounds, clip, smaller, weighted
 
 
 def _larger(ratio: Tensor, clipped: Tensor, advantages: Tensor, _logps: Tensor) -> Tensor:
@@ -51,6 +52,8 @@ def _shifted(by: float) -> Steps:
     return _epsilons(lambda spec: spec.epsilon_low + by, lambda spec: spec.epsilon_high + by)
 
 
+_BOUNDED = (*CLIPPED, "cispo")
+
 FAULTS = (
     Fault(
         "clip_max",
@@ -58,7 +61,7 @@ FAULTS = (
         Steps(surrogate=_larger),
         loss_types=CLIPPED,
     ),
-    Fault("no_clip", "the ratio is not clipped", Steps(clip=_unclipped)),
+    Fault("no_clip", "the ratio is not clipped", Steps(clip=_unclipped), loss_types=_BOUNDED),
     Fault(
         "clip_only",
         "clip(r) A is taken wherever it is larger than r A, too",
@@ -93,12 +96,14 @@ FAULTS = (
         "eps_hi_ignored",
         "epsilon_low is used for epsilon_high",
         _epsilons(lambda spec: spec.epsilon_low, lambda spec: spec.epsilon_low),
+        loss_types=_BOUNDED,
     ),
     Fault(
         "eps_swapped",
         "epsilon_low and epsilon_high are swapped",
         _epsilons(lambda spec: spec.epsilon_high, lambda spec: spec.epsilon_low),
+        loss_types=_BOUNDED,
     ),
-    Fault("eps_0.2001", "epsilon_low and epsilon_high are 1e-4 too large", _shifted(1e-4)),
-    Fault("eps_1e-6", "epsilon_low and epsilon_high are 1e-6 too large", _shifted(1e-6)),
+    Fault("eps_0.2001", "epsilon_low and epsilon_high are 1e-4 too large", _shifted(1e-4), _BOUNDED),
+    Fault("eps_1e-6", "epsilon_low and epsilon_high are 1e-6 too large", _shifted(1e-6), _BOUNDED),
 )

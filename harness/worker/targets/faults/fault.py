@@ -8,25 +8,37 @@ from typing import Any
 
 from torch import Tensor
 
-from ...target import DTYPES, LEVELS, Support, Target, TensorCase
+from ...target import DTYPES, LEVELS, LOSS_TYPES, OPTIONS, Support, Target, TensorCase
 from .steps import Steps
 
-CLIPPED = ("grpo", "bnpo", "dr_grpo", "dapo")
-"""Losses with the clipped surrogate."""
-
-LOSSES = (*CLIPPED, "cispo")
+LOSSES = LOSS_TYPES
 """All that the steps know."""
 
-TOKEN_MEANS = ("bnpo", "dapo", "cispo")
+CLIPPED = ("grpo", "bnpo", "dr_grpo", "dapo", "luspo")
+"""Losses with the clipped surrogate."""
+
+RATIOS = (*CLIPPED, "cispo", "sapo")
+"""Losses that take the ratio at the level of the case."""
+
+STEP_MEANS = ("dapo", "cispo", "vespo")
+"""Losses that divide by the tokens of the optimizer step."""
+
+TOKEN_MEANS = ("bnpo", *STEP_MEANS)
 """Losses in which every token weighs the same."""
+
+ROW_MEANS = ("grpo", "sapo")
+"""Losses in which every completion weighs the same."""
+
+SHARED = tuple(loss_type for loss_type in LOSS_TYPES if loss_type not in STEP_MEANS)
+"""Losses that are a mean over the micro-batches of a step."""
 
 
 @dataclass(frozen=True)
 class Fault:
     """One deliberate mistake.
 
-    `wrong` says in one line what is wrong. It claims only what it changes: `loss_types`, `levels`, `dtypes`,
-    and with `needs_kl` only cases with a KL term. An `equivalent` one changes nothing that counts.
+    `wrong` says in one line what is wrong. It claims only what it changes: `loss_types`, `levels`, `dtypes`, and
+    cases with all options of `needs`. An `equivalent` one changes nothing that counts.
     """
 
     name: str
@@ -35,28 +47,31 @@ class Fault:
     loss_types: tuple[str, ...] = LOSSES
     levels: tuple[str, ...] = LEVELS
     dtypes: tuple[str, ...] = DTYPES
-    needs_kl: bool = False
+    needs: tuple[str, ...] = ()
     equivalent: bool = False
 
 
 class FaultTarget(Target):
     """A fault as a target."""
 
-    conventions: Mapping[str, Any] = {"empty_rows": "counted", "padding": ["finite"]}
+    conventions: Mapping[str, Any] = {"empty_rows": "counted", "window_tokens": "exact", "padding": ["finite"]}
 
     def __init__(self, fault: Fault) -> None:
         self.label = f"fault:{fault.name}"
         self.versions: Mapping[str, str] = {}
         self.replaced = (fault.wrong,)
-        self.supports = Support(
-            fault.loss_types, fault.levels, fault.dtypes, ("beta", "old_logps", "token_advantages")
-        )
+        self.supports = Support(fault.loss_types, fault.levels, fault.dtypes, OPTIONS)
         self._fault = fault
 
     def refusal(self, case: TensorCase) -> str | None:
-        if self._fault.needs_kl and case.spec.beta == 0:
-            return f"{self.label} changes nothing but the KL term, which needs a beta that is not 0"
-        return super().refusal(case)
+        unsupported = super().refusal(case)
+        if unsupported is not None:
+            return unsupported
+        for option in self._fault.needs:
+            others = tuple(other for other in OPTIONS if other != option)
+            if Support(options=others).refusal(case) is None:
+                return f"{self.label} changes nothing without the option {option}"
+        return None
 
     def loss(self, case: TensorCase) -> Tensor:
         return self._fault.steps.loss(case)

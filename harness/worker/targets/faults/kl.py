@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from ...target import TensorCase
-from .fault import Fault
-from .steps import Aggregate, Steps, k3, token_mean
+from .fault import ROW_MEANS, Fault
+from .steps import Aggregate, Steps
+from .terms import k3
 
 
 def _subtracted(policy: Tensor, kl: Tensor, _ratio: Tensor, case: TensorCase, aggregate: Aggregate) -> Tensor:
@@ -25,7 +26,8 @@ def _plain_mean(policy: Tensor, kl: Tensor, _ratio: Tensor, case: TensorCase, ag
 
 
 def _token_mean(policy: Tensor, kl: Tensor, _ratio: Tensor, case: TensorCase, aggregate: Aggregate) -> Tensor:
-    return aggregate(policy) + case.spec.beta * token_mean(kl, case, Steps())
+    tokens = case.mask.sum().clamp(min=1)
+    return aggregate(policy) + case.spec.beta * (kl * case.mask).sum() / tokens
 
 
 def _without_small(x: Tensor) -> Tensor:
@@ -41,7 +43,7 @@ def _beta_times(factor: float) -> Steps:
 
 
 def _fault(name: str, wrong: str, steps: Steps) -> Fault:
-    return Fault(name, wrong, steps, needs_kl=True)
+    return Fault(name, wrong, steps, needs=("beta",))
 
 
 FAULTS = (
@@ -70,10 +72,34 @@ FAULTS = (
         "kl_token_norm",
         "the KL term is a mean over tokens, whatever the loss does with the policy term",
         Steps(combine=_token_mean),
-        loss_types=("grpo", "dr_grpo"),
-        needs_kl=True,
+        loss_types=(*ROW_MEANS, "dr_grpo", "luspo"),
+        needs=("beta",),
     ),
     _fault("kl_zero_lt_1e-4", "k3 below 1e-4 is taken for 0", Steps(estimator=_without_small)),
     _fault("beta_1pct", "beta is 1 % too large", _beta_times(1.01)),
     _fault("beta_0.1pct", "beta is 0.1 % too large", _beta_times(1.001)),
+    Fault(
+        "bias_ignored",
+        "the KL term is not multiplied by the ratio where it should be",
+        Steps(correct_bias=lambda kl, _ratio: kl),
+        needs=("k3_bias_corrected",),
+    ),
+    Fault(
+        "bias_ratio_detached",
+        "the ratio that corrects the KL term is detached",
+        Steps(correct_bias=lambda kl, ratio: kl * ratio.detach()),
+        needs=("k3_bias_corrected",),
+    ),
+    Fault(
+        "bias_kl_detached",
+        "the KL term is detached where the ratio corrects it",
+        Steps(correct_bias=lambda kl, ratio: kl.detach() * ratio),
+        needs=("k3_bias_corrected",),
+    ),
+    Fault(
+        "bias_inverted",
+        "the KL term is divided by the ratio that it should be multiplied by",
+        Steps(correct_bias=lambda kl, ratio: kl / ratio),
+        needs=("k3_bias_corrected",),
+    ),
 )

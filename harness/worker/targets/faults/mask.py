@@ -9,7 +9,8 @@ from torch import Tensor
 
 from ...target import TensorCase
 from .fault import Fault
-from .steps import Steps, log_ratio
+from .steps import Steps
+from .terms import log_ratio
 
 
 def _one_late(case: TensorCase) -> TensorCase:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ...target import TensorCase
-from .fault import Fault
+from .fault import RATIOS, Fault
 from .steps import Steps
 
 
@@ -24,13 +24,8 @@ def _add_in_bfloat16(values: Tensor) -> Tensor:
 
 
 def _in_float32(case: TensorCase) -> TensorCase:
-    return replace(
-        case,
-        logps=case.logps.float(),
-        old_logps=None if case.old_logps is None else case.old_logps.float(),
-        ref_logps=None if case.ref_logps is None else case.ref_logps.float(),
-        advantages=case.advantages.float(),
-    )
+    floats = {name: tensor.float() for name, tensor in case.tensors.items() if tensor.is_floating_point()}
+    return replace(case, **floats)
 
 
 def _scaled(by: str) -> Fault:
@@ -42,6 +37,7 @@ FAULTS = (
         "exp_bf16",
         "the ratio is computed in bfloat16",
         Steps(exp=_exp_in_bfloat16),
+        loss_types=RATIOS,
         dtypes=("float64", "float32", "float16"),
     ),
     Fault("bf16_accum", "sums are accumulated in bfloat16", Steps(add=_add_in_bfloat16)),

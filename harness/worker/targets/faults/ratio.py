@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from ...target import TensorCase
-from .fault import CLIPPED, Fault
-from .steps import Steps, completion_mean, log_ratio
+from .fault import CLIPPED, RATIOS, Fault
+from .steps import Steps
+from .terms import completion_mean, log_ratio
 
 
 def _from_itself(case: TensorCase) -> Tensor:
@@ -25,12 +26,12 @@ FAULTS = (
         "ratio_detached",
         "the ratio is detached, so that the policy term has no gradient",
         Steps(exp=lambda log_ratios: torch.exp(log_ratios).detach()),
-        loss_types=CLIPPED,
+        loss_types=(*CLIPPED, "sapo"),
     ),
     Fault(
         "ratio_inverted",
         "the ratio is the old probability over the current one",
-        Steps(exp=lambda log_ratios: torch.exp(-log_ratios)),
+        Steps(log_ratio=lambda case: -log_ratio(case)),
     ),
     Fault(
         "old_is_self",
@@ -41,8 +42,9 @@ FAULTS = (
         "seq_level",
         "the ratio is that of the completion, where one for each token is meant",
         Steps(at_level=completion_mean),
+        loss_types=RATIOS,
         levels=("token",),
     ),
     Fault("clamp_d_10", "log-ratios are clamped to -10 .. 10", Steps(log_ratio=_clamped(10))),
-    Fault("clamp_d_20", "log-ratios are clamped to -20 .. 20", Steps(log_ratio=_clamped(20))),
+    Fault("clamp_d_20", "log-ratios are clamped to -20 .. 20", Steps(log_ratio=_clamped(20)), RATIOS),
 )

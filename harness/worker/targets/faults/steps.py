@@ -1,19 +1,20 @@
-"""The five losses in plain mask-multiply torch, cut into small steps; a fault is one step done wrong."""
+"""The eight losses in plain mask-multiply torch, cut into small steps; a fault is one step done wrong."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Optional
 
 import torch
 from torch import Tensor
 
-from ...target import TensorCase
+from ...target import Spec, Split, TensorCase
+from . import aggregates, terms
+from .aggregates import Step
+from .terms import Bounds
 
-# Aliases are evaluated when the module is imported, by Python 3.9 too.
-Bounds = tuple[Optional[float], float]
 Aggregate = Callable[[Tensor], Tensor]
+Loss = Callable[[TensorCase, Step], Tensor]
 
 
 def as_given(case: TensorCase) -> TensorCase:
@@ -21,54 +22,9 @@ def as_given(case: TensorCase) -> TensorCase:
     return case
 
 
-def in_one_piece(loss: Callable[[TensorCase], Tensor], case: TensorCase) -> Tensor:
+def in_one_piece(loss: Loss, case: TensorCase, step: Step) -> Tensor:
     """The loss of all rows together."""
-    return loss(case)
-
-
-def log_ratio(case: TensorCase) -> Tensor:
-    """log pi - log pi_old, (B, T)."""
-    return case.logps - (case.logps.detach() if case.old_logps is None else case.old_logps)
-
-
-def at_level(log_ratios: Tensor, case: TensorCase) -> Tensor:
-    """Per token (B, T), or the mean of each completion (B, 1)."""
-    if case.spec.importance_sampling_level == "sequence":
-        return completion_mean(log_ratios, case)
-    return log_ratios
-
-
-def completion_mean(log_ratios: Tensor, case: TensorCase) -> Tensor:
-    """The mean over the tokens of each completion, (B, 1)."""
-    lengths = case.mask.sum(-1, keepdim=True).clamp(min=1)
-    return (log_ratios * case.mask).sum(-1, keepdim=True) / lengths
-
-
-def bounds(case: TensorCase) -> Bounds:
-    """Where the ratio is clipped; cispo caps it absolutely and has no lower bound."""
-    if case.spec.loss_type == "cispo":
-        return None, case.spec.epsilon_high
-    return 1 - case.spec.epsilon_low, 1 + case.spec.epsilon_high
-
-
-def clip(ratio: Tensor, low: float | None, high: float) -> Tensor:
-    """The ratio inside its bounds."""
-    return torch.clamp(ratio, low, high)
-
-
-def smaller(ratio: Tensor, clipped: Tensor, advantages: Tensor, _logps: Tensor) -> Tensor:
-    """min(r A, clip(r) A)."""
-    return torch.min(ratio * advantages, clipped * advantages)
-
-
-def weighted(_ratio: Tensor, clipped: Tensor, advantages: Tensor, logps: Tensor) -> Tensor:
-    """sg(clip(r)) A log pi, which is cispo's."""
-    return clipped.detach() * advantages * logps
-
-
-def k3(x: Tensor) -> Tensor:
-    """exp(x) - x - 1 of x = log pi_ref - log pi."""
-    return torch.exp(x) - x - 1
+    return loss(case, step)
 
 
 def kl_inside(policy: Tensor, kl: Tensor, _ratio: Tensor, case: TensorCase, aggregate: Aggregate) -> Tensor:
@@ -76,78 +32,86 @@ def kl_inside(policy: Tensor, kl: Tensor, _ratio: Tensor, case: TensorCase, aggr
     return aggregate(policy + case.spec.beta * kl)
 
 
-def add(values: Tensor) -> Tensor:
-    """The sum over the last dimension."""
-    return values.sum(-1)
-
-
-def length(mask: Tensor) -> Tensor:
-    """The divisor of a mean over the last dimension: its tokens, at least 1."""
-    return mask.sum(-1).clamp(min=1)
-
-
-def rows(mask: Tensor) -> int:
-    """The divisor of a mean over completions: B."""
-    return int(mask.shape[0])
-
-
-def by_loss_type(losses: Tensor, case: TensorCase, steps: Steps) -> Tensor:
-    """Token losses (B, T) to one number, as the loss type says."""
-    if case.spec.loss_type == "grpo":
-        return mean_of_means(losses, case, steps)
-    if case.spec.loss_type == "dr_grpo":
-        total = steps.add((losses * case.mask).flatten())
-        return total / (steps.rows(case.mask) * case.spec.max_completion_length)
-    return token_mean(losses, case, steps)
-
-
-def mean_of_means(losses: Tensor, case: TensorCase, steps: Steps) -> Tensor:
-    """The mean of each completion, then over completions."""
-    means = steps.add(losses * case.mask) / steps.length(case.mask)
-    return steps.add(means) / steps.rows(case.mask)
-
-
-def token_mean(losses: Tensor, case: TensorCase, steps: Steps) -> Tensor:
-    """The mean over all tokens."""
-    return steps.add((losses * case.mask).flatten()) / steps.length(case.mask.flatten())
-
-
 @dataclass(frozen=True)
 class Steps:
-    """How a loss is computed; as they stand, the steps are correct for all five losses."""
+    """How a loss is computed; as they stand, the steps are correct for all losses and options."""
 
     inputs: Callable[[TensorCase], TensorCase] = as_given
-    accumulate: Callable[[Callable[[TensorCase], Tensor], TensorCase], Tensor] = in_one_piece
-    log_ratio: Callable[[TensorCase], Tensor] = log_ratio
-    at_level: Callable[[Tensor, TensorCase], Tensor] = at_level
+    accumulate: Callable[[Loss, TensorCase, Step], Tensor] = in_one_piece
+    log_ratio: Callable[[TensorCase], Tensor] = terms.log_ratio
+    at_level: Callable[[Tensor, TensorCase], Tensor] = terms.at_level
     exp: Callable[[Tensor], Tensor] = torch.exp
-    bounds: Callable[[TensorCase], Bounds] = bounds
-    clip: Callable[[Tensor, float | None, float], Tensor] = clip
-    surrogate: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor] = smaller
-    estimator: Callable[[Tensor], Tensor] = k3
+    bounds: Callable[[TensorCase], Bounds] = terms.bounds
+    clip: Callable[[Tensor, float | None, float], Tensor] = terms.clip
+    cap: Callable[[Tensor, TensorCase], Tensor] = terms.cap
+    surrogate: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor] = terms.smaller
+    temperature: Callable[[Tensor, Spec], Tensor] = terms.temperature
+    soft_gate: Callable[[Tensor, Tensor], Tensor] = terms.soft_gate
+    log_weight: Callable[[Tensor, TensorCase], Tensor] = terms.log_weight
+    clip_weight: Callable[[Tensor], Tensor] = terms.clip_weight
+    shape: Callable[[Tensor, Spec], tuple[Tensor, Tensor]] = terms.shape
+    gamma: Callable[[Tensor, Tensor, Tensor], Tensor] = terms.gamma
+    reinforce: Callable[[Tensor, Tensor, Tensor], Tensor] = terms.by_constant
+    drift: Callable[[TensorCase], Tensor] = terms.drift
+    kept: Callable[[Tensor, TensorCase], Tensor] = terms.kept
+    drop: Callable[[Tensor, Tensor], Tensor] = terms.drop
+    weigh: Callable[[Tensor, Tensor], Tensor] = terms.weigh
+    estimator: Callable[[Tensor], Tensor] = terms.k3
+    correct_bias: Callable[[Tensor, Tensor], Tensor] = terms.correct_bias
     combine: Callable[[Tensor, Tensor, Tensor, TensorCase, Aggregate], Tensor] = kl_inside
-    add: Callable[[Tensor], Tensor] = add
-    length: Callable[[Tensor], Tensor] = length
-    rows: Callable[[Tensor], int] = rows
-    aggregate: Callable[[Tensor, TensorCase, Steps], Tensor] = by_loss_type
+    add: Callable[[Tensor], Tensor] = aggregates.add
+    length: Callable[[Tensor], Tensor] = aggregates.length
+    rows: Callable[[Tensor], int] = aggregates.rows
+    share: Callable[[Tensor, Step], Tensor] = aggregates.share
+    window: Callable[[Step], Tensor] = aggregates.window
+    aggregate: Callable[[Tensor, TensorCase, Step, Steps], Tensor] = aggregates.by_loss_type
+    join: Callable[[list[Tensor]], Tensor] = aggregates.mean_of_ranks
     factor: float = 1.0
 
     def loss(self, case: TensorCase) -> Tensor:
-        """The loss of a case."""
-        return self.accumulate(self._loss, self.inputs(case)) * self.factor
+        """The loss of a case: of its micro-batches, added up on a rank and averaged over ranks."""
+        case = self.inputs(case)
+        if case.split == Split():
+            return self.accumulate(self._loss, case, Step(case.split, case.mask, case.mask)) * self.factor
+        ranks = case.split.judged(case.mask.shape[0])
+        mask = torch.cat([case.mask[part] for parts in ranks for part in parts])
+        step = Step(case.split, mask, case.mask)
+        losses = [
+            sum(self.accumulate(self._loss, case.rows(part), step).double() for part in parts) for parts in ranks
+        ]
+        return self.join(losses) * self.factor
 
-    def _loss(self, case: TensorCase) -> Tensor:
-        ratio = self.exp(self.at_level(self.log_ratio(case), case))
-        clipped = self.clip(ratio, *self.bounds(case))
-        advantages = case.advantages if case.advantages.dim() == 2 else case.advantages.unsqueeze(1)
-        surrogate = weighted if case.spec.loss_type == "cispo" else self.surrogate
-        policy = -surrogate(ratio, clipped, advantages, case.logps)
+    def _loss(self, case: TensorCase, step: Step) -> Tensor:
+        log_ratios = self.log_ratio(case)
+        ratio = self.exp(self.at_level(log_ratios, case))
+        policy = -self._surrogate(log_ratios, ratio, case)
+        if case.spec.off_policy_mask_threshold is not None:
+            policy = self.drop(policy, self.kept(self.drift(case), case))
+        if case.importance_ratio is not None and case.spec.loss_type != "vespo":
+            policy = self.weigh(policy, case.importance_ratio)
 
         def aggregate(losses: Tensor) -> Tensor:
             # At sequence level a completion may have one loss for all its tokens.
-            return self.aggregate(losses.expand_as(case.mask), case, self)
+            return self.aggregate(losses.expand_as(case.mask), case, step, self)
 
         if case.spec.beta == 0:
             return aggregate(policy)
         kl = self.estimator(case.ref_logps - case.logps)
+        if case.spec.kl_estimator == "k3_bias_corrected":
+            kl = self.correct_bias(kl, ratio)
         return self.combine(policy, kl, ratio, case, aggregate)
+
+    def _surrogate(self, log_ratios: Tensor, ratio: Tensor, case: TensorCase) -> Tensor:
+        """What the policy term maximises."""
+        spec, advantages = case.spec, terms.by_token(case)
+        if spec.loss_type == "sapo":
+            return self.soft_gate(ratio, self.temperature(advantages, spec)) * advantages
+        if spec.loss_type == "vespo":
+            log_weights = self.clip_weight(self.log_weight(log_ratios, case))
+            phi = self.gamma(log_weights, *self.shape(advantages, spec))
+            return self.reinforce(phi, advantages, case.logps)
+        clipped = self.clip(ratio, *self.bounds(case))
+        if spec.loss_type == "cispo":
+            return terms.weighted(ratio, clipped, advantages, case.logps)
+        first = ratio if spec.delta is None else self.cap(ratio, case)
+        return self.surrogate(first, clipped, advantages, case.logps)
