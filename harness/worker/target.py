@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -51,17 +51,17 @@ class Spec:
     beta: float
     epsilon_low: float
     epsilon_high: float
-    delta: float | None
-    off_policy_mask_threshold: float | None
-    kl_estimator: str
     max_completion_length: int
-    sapo_temperature_pos: float
-    sapo_temperature_neg: float
-    vespo_k_pos: float
-    vespo_lambda_pos: float
-    vespo_k_neg: float
-    vespo_lambda_neg: float
-    conventions: Mapping[str, Any]
+    delta: float | None = None
+    off_policy_mask_threshold: float | None = None
+    kl_estimator: str = "k3"
+    sapo_temperature_pos: float = 1.0
+    sapo_temperature_neg: float = 1.05
+    vespo_k_pos: float = 2.0
+    vespo_lambda_pos: float = 3.0
+    vespo_k_neg: float = 3.0
+    vespo_lambda_neg: float = 2.0
+    conventions: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

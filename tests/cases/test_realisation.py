@@ -27,8 +27,8 @@ from cases.descriptions import (
 from cases.dtypes import DTYPES, FLOAT32, DType
 from cases.hyperparameters import case_for, spec_for
 from cases.realisation import realise
-from cases.regions import Tokens
 from cases.spec import Level, LossType
+from cases.tokens import Tokens
 
 every_dtype = pytest.mark.parametrize("dtype", DTYPES.values(), ids=list(DTYPES))
 every_level = pytest.mark.parametrize("level", Level)

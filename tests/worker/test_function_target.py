@@ -15,24 +15,7 @@ from harness.worker.targets import function
 
 _NUMBERS = itertools.count()
 
-SPEC = Spec(
-    loss_type="grpo",
-    importance_sampling_level="token",
-    beta=0.0,
-    epsilon_low=0.1,
-    epsilon_high=0.3,
-    delta=None,
-    off_policy_mask_threshold=None,
-    kl_estimator="k3",
-    max_completion_length=17,
-    sapo_temperature_pos=1.0,
-    sapo_temperature_neg=1.05,
-    vespo_k_pos=2.0,
-    vespo_lambda_pos=3.0,
-    vespo_k_neg=3.0,
-    vespo_lambda_neg=2.0,
-    conventions={},
-)
+SPEC = Spec("grpo", "token", 0.0, 0.1, 0.3, max_completion_length=17)
 
 
 def tensor_case(off_policy: bool = False, **changes: Any) -> TensorCase:

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 
 import torch
@@ -181,29 +181,9 @@ def _smallest(loss_type: str) -> TensorCase:
         ref_logps=None,
         advantages=torch.ones(1),
         mask=torch.ones((1, 1), dtype=torch.bool),
-        spec=replace(_PLAIN, loss_type=loss_type),
+        spec=Spec(loss_type, "token", 0.0, 0.2, 0.2, max_completion_length=1),
         split=Split(),
     )
-
-
-_PLAIN = Spec(
-    loss_type="grpo",
-    importance_sampling_level="token",
-    beta=0.0,
-    epsilon_low=0.2,
-    epsilon_high=0.2,
-    delta=None,
-    off_policy_mask_threshold=None,
-    kl_estimator="k3",
-    max_completion_length=1,
-    sapo_temperature_pos=1.0,
-    sapo_temperature_neg=1.05,
-    vespo_k_pos=2.0,
-    vespo_lambda_pos=3.0,
-    vespo_k_neg=3.0,
-    vespo_lambda_neg=2.0,
-    conventions={},
-)
 
 
 def open_target(name: str, _options: Mapping[str, str]) -> Target:
