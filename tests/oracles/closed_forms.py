@@ -70,8 +70,8 @@ def closed_form(case: Case) -> ClosedForm:
             for token, ratio, slopes in zip(tokens, ratios, policy, strict=True):
                 kl, kl_slopes = _kl(case, token)
                 losses += [token.weight * part for part in (_policy_loss(case, token, ratio), *kl)]
-                gradient[token.position] = _add([*slopes, *(token.weight * slope for slope in kl_slopes)])
-        return ClosedForm(_add(losses), gradient)
+                gradient[token.position] = added([*slopes, *(token.weight * slope for slope in kl_slopes)])
+        return ClosedForm(added(losses), gradient)
 
 
 def weights(case: Case) -> list[Fraction]:
@@ -91,7 +91,8 @@ def weights(case: Case) -> list[Fraction]:
             raise ValueError(f"{case.spec.loss_type}: takes one of {', '.join(LOSSES)}")
 
 
-def _add(parts: list[arb]) -> Sum:
+def added(parts: list[arb]) -> Sum:
+    """The sum of some parts, with their size."""
     total = arb(0)
     size = 0.0
     for part in parts:
