@@ -10,7 +10,8 @@ Khatri et al. 2025 (ScaleRL), arXiv 2510.13786; `epsilon_high` is that cap, not 
 from __future__ import annotations
 
 from oracles.completions import Completion, Formula
-from oracles.scalar import Scalar, minimum, stop_gradient
+from oracles.operations import minimum, stop_gradient
+from oracles.scalar import Scalar
 from oracles.terms import ratios, token_losses
 
 

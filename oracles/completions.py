@@ -15,8 +15,10 @@ from cases.case import Case
 from cases.spec import EmptyRows, LossSpec, WindowTokens
 from cases.split import Mode, Split
 from oracles.contract import Contract
-from oracles.scalar import Count, Scalar, Tape, stop_gradient
-from oracles.scalar import total as _total
+from oracles.count import Count
+from oracles.operations import stop_gradient
+from oracles.operations import total as _total
+from oracles.scalar import Scalar, Tape
 
 
 @dataclass(frozen=True)

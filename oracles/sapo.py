@@ -10,7 +10,8 @@ Source: Gao et al. 2025, arXiv 2511.20347. At $r = 1$ the gradient is that of GR
 from __future__ import annotations
 
 from oracles.completions import Completion, Formula, Parameters, Token
-from oracles.scalar import Scalar, sigmoid
+from oracles.operations import sigmoid
+from oracles.scalar import Scalar
 from oracles.terms import ratios, token_losses
 
 

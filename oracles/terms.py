@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 from cases.spec import KLEstimator, Level
 from oracles.completions import Completion, Formula, Parameters, Token
-from oracles.scalar import Scalar, clip, exp, minimum, stop_gradient, stored
+from oracles.operations import clip, exp, minimum, stop_gradient, stored
+from oracles.scalar import Scalar
 
 
 def ratios(completion: Completion, formula: Formula) -> list[Scalar]:

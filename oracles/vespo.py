@@ -21,7 +21,8 @@ import math
 from typing import Final
 
 from oracles.completions import Completion, Formula, Parameters, Token
-from oracles.scalar import Scalar, clip, exp, log, stop_gradient
+from oracles.operations import clip, exp, log, stop_gradient
+from oracles.scalar import Scalar
 from oracles.terms import ratios, token_losses
 
 _LOG_HIGH: Final = 20.0

@@ -26,7 +26,8 @@ from harness.outcome import Outcome
 from oracles import scalar
 from oracles.contract import Contract
 from oracles.expectation import expect
-from oracles.scalar import Scalar, Tape, exp
+from oracles.operations import exp
+from oracles.scalar import Scalar, Tape
 from reports.records import Verdict
 
 DESCRIPTIONS: Final = 150

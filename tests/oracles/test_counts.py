@@ -16,8 +16,9 @@ from cases.dtypes import DTYPES, FLOAT16, FLOAT64, DType
 from cases.spec import Level, LossType
 from oracles.completions import Formula
 from oracles.contract import Contract
+from oracles.count import Count
 from oracles.expectation import SLACK
-from oracles.scalar import Count, Tape
+from oracles.scalar import Tape
 from oracles.sweep import gradient
 
 BOUNDS: Final = (0.5, 0.8, 0.9997, 1.0004, 1.2, 1.28, 2.0, 5.0)

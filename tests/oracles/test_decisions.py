@@ -16,8 +16,9 @@ from cases.spec import Level, LossSpec, LossType
 from oracles.completions import Formula
 from oracles.contract import Contract
 from oracles.expectation import Expectation, expect
+from oracles.operations import clip, exp, minimum
 from oracles.registry import ORACLES
-from oracles.scalar import Scalar, Tape, clip, exp, minimum
+from oracles.scalar import Scalar, Tape
 from oracles.sweep import Gradient, gradient
 
 LOW, HIGH = math.log(0.75), math.log(1.25)

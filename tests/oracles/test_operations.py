@@ -15,8 +15,10 @@ from torch import Tensor
 
 from cases.dtypes import DTYPES, FLOAT32, DType, FloatArray
 from oracles.contract import Contract
+from oracles.count import Count
 from oracles.expectation import SLACK
-from oracles.scalar import Count, Scalar, Tape, log, sigmoid
+from oracles.operations import log, sigmoid
+from oracles.scalar import Scalar, Tape
 from oracles.sweep import gradient
 
 INPUTS: Final = 2000

@@ -16,7 +16,8 @@ from cases.dtypes import BFLOAT16, DTYPES, FLOAT16, FLOAT32, FLOAT64, DType
 from cases.spec import Level, LossSpec, LossType
 from oracles.contract import Contract
 from oracles.expectation import expect
-from oracles.scalar import Scalar, Tape, exp, stop_gradient, stored, total
+from oracles.operations import exp, stop_gradient, stored, total
+from oracles.scalar import Scalar, Tape
 from oracles.sweep import gradient
 
 every_dtype = pytest.mark.parametrize("dtype", DTYPES.values(), ids=list(DTYPES))

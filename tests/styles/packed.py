@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from tests.styles.inputs import Inputs, style
+from tests.styles.inputs import Inputs, plain_style
 
 
-@style
+@plain_style
 def reversed_summation(p: Inputs) -> Tensor:
     """Tokens packed completion by completion, without padding; every sum runs from the last term to the first."""
     completions = []
