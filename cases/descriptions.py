@@ -28,6 +28,7 @@ class Ratio(Enum):
     BELOW_LOW = "below_low"
     FAR_ABOVE = "far_above"
     FAR_BELOW = "far_below"
+    ONE = "one"
     AT_DELTA = "at_delta"
     BEYOND_20 = "beyond_20"
     BEYOND_MINUS_20 = "beyond_minus_20"
@@ -53,6 +54,8 @@ class Reference(Enum):
     NEAR = "near"
     ABOVE = "above"
     BELOW = "below"
+    FAR_ABOVE = "far_above"
+    FAR_BELOW = "far_below"
 
 
 class Layout(Enum):
@@ -74,6 +77,7 @@ class Bounds(Enum):
     WIDE_DYADIC = (0.5, 2.0)
     NARROW = (3e-4, 4e-4)
     LOOSE = (0.1, 4.0)
+    LOW_WIDER = (0.3, 0.1)
 
 
 class Delta(Enum):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -17,7 +18,12 @@ OFF_POLICY_THRESHOLD: Final = 0.125
 
 
 def case_for(description: Description, batch: Batch, loss_type: LossType, level: Level, beta: float) -> Case:
-    """The case of a realised description in one cell."""
+    """The case of a realised description in one cell.
+
+    Without a KL term, every second description comes without reference log-probabilities, as trainers do.
+    """
+    if beta == 0 and description.seed % 2:
+        batch = replace(batch, ref_logps=None)
     return Case(batch, spec_for(description, batch, loss_type, level, beta), description.split)
 
 

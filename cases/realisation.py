@@ -138,9 +138,11 @@ def _log_ratio(region: Ratio, row: Row, description: Description, dtype: DType, 
         case Ratio.BELOW_LOW:
             return low - 0.05 - share
         case Ratio.FAR_ABOVE:
-            return high + 1.2 + 2.0 * share
+            return high + 1.2 + 4.0 * share
         case Ratio.FAR_BELOW:
-            return low - 1.2 - 2.0 * share
+            return low - 1.2 - 16.0 * share
+        case Ratio.ONE:
+            return 0.0
         case Ratio.AT_DELTA:
             return math.log(delta_of(description)) + row.ulps * ulp
         case Ratio.BEYOND_20:
@@ -193,6 +195,8 @@ def _policies(
     epsilon_low, epsilon_high = description.bounds.value
     reach = min(3.0, 0.02 * min(epsilon_low, epsilon_high) / dtype.unit_roundoff)
     offset = random.uniform(0.02, 1.0, log_ratios.size) * reach
+    # A token that is certain: its log-probability is 0 under both policies.
+    offset = np.where((log_ratios == 0.0) & (offset > reach / 2), 0.0, offset)
     logps = dtype.round(np.minimum(log_ratios, 0.0) - offset)
     return logps, dtype.round(logps - log_ratios)
 
@@ -220,11 +224,18 @@ def _ref_log_ratios(row: Row, logps: FloatArray, mask: Mask, dtype: DType, rando
         case Reference.EQUAL:
             wanted = np.zeros(columns)
         case Reference.NEAR:
-            wanted = sign * np.maximum(0.008 * share, dtype.ulp(logps))
+            # From a hundredth down to the spacing of the numbers, evenly on a logarithmic scale.
+            spacing = np.minimum(dtype.ulp(logps), 0.009)
+            wanted = sign * 0.009 * np.power(spacing / 0.009, (share - 0.1) / 0.9)
         case Reference.ABOVE:
             wanted = 2.8 + 2.0 * share
         case Reference.BELOW:
             wanted = -11.5 - 4.0 * share
+        case Reference.FAR_ABOVE:
+            # Beyond the clamps at 20 that some implementations have, where the dtype has room for e^20.
+            wanted = 20.5 + 4.0 * share if dtype.largest > 1e30 else 6.0 + 2.0 * share
+        case Reference.FAR_BELOW:
+            wanted = -20.5 - 10.0 * share
     return np.where(mask, wanted, GARBAGE_LOG_RATIO * sign * share)
 
 

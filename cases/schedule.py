@@ -34,6 +34,7 @@ _RATIOS: Final = (
     Ratio.BEYOND_MINUS_20,
     Ratio.FAR_ABOVE,
     Ratio.INSIDE,
+    Ratio.ONE,
     Ratio.AT_HIGH,
     Ratio.AT_LOW,
     Ratio.FAR_BELOW,
@@ -51,7 +52,9 @@ def boundary_descriptions() -> tuple[Description, ...]:
 
 def _boundaries() -> Iterator[Description]:
     """One of each kind in turn, so that the first few dozen are of every kind."""
-    kinds = (_one_token(), _layouts(), _references(), _advantages(), _options(), _overflows())
+    options = _options()
+    # Options are so many that they take three places in every turn.
+    kinds = (_one_token(), options, _layouts(), options, _references(), options, _advantages(), _overflows())
     for turn in zip_longest(*kinds):
         yield from (description for description in turn if description is not None)
 
@@ -83,8 +86,17 @@ def _layouts() -> Iterator[Description]:
         yield Description((empty, *ragged[:2]), columns=4, horizon=Horizon.DEFAULT, on_policy=on_policy)
         yield Description((empty, empty), columns=2, on_policy=on_policy)
     yield Description(ragged, columns=4, token_advantages=True, horizon=Horizon.WIDTH)
+    yield Description(ragged[1:2], columns=3, token_advantages=True)
+    yield Description((*ragged, *ragged), columns=1, token_advantages=True)
     yield Description(ragged, columns=4)
+    yield Description(ragged, columns=4, on_policy=True, token_advantages=True)
     yield Description(equal, columns=4)
+    yield Description(ragged, columns=5, bounds=Bounds.LOW_WIDER)
+    yield Description(tuple(Row(Layout.FULL, 1, (Ratio.ONE,), advantage=sign) for sign in (up, down)), columns=2)
+    # Beyond the sizes that kernels work in blocks of.
+    yield Description((Row(Layout.FULL, 1, (Ratio.INSIDE, Ratio.ABOVE_HIGH), advantage=up),), columns=300)
+    yield Description(ragged * 10, columns=2)
+    yield Description(ragged[:3], columns=20, on_policy=True)
     yield Description(ragged[1:2], columns=6)
     yield Description((*ragged, *ragged), columns=1)
     mixed = (Ratio.AT_HIGH, Ratio.INSIDE, Ratio.AT_LOW)
@@ -126,29 +138,51 @@ def _overflows() -> Iterator[Description]:
 
 
 def _options() -> Iterator[Description]:
-    """Every option by itself, where its values act."""
-    up, down = Advantage.POSITIVE, Advantage.NEGATIVE
-    for delta in Delta:
-        for sign in (up, down):
-            for ratio in (Ratio.AT_DELTA, Ratio.FAR_ABOVE, Ratio.INSIDE):
+    """Every option by itself, where its values act; each kind once before any comes again."""
+    for turn in zip_longest(_deltas(), _kl_and_importance(), _off_policy(), _splits()):
+        yield from (description for description in turn if description is not None)
+
+
+def _deltas() -> Iterator[Description]:
+    for delta in (Delta.BELOW, Delta.ABOVE):
+        for ratio in (Ratio.FAR_ABOVE, Ratio.AT_DELTA, Ratio.INSIDE):
+            for sign in (Advantage.NEGATIVE, Advantage.POSITIVE):
                 yield Description((Row(ratios=(ratio,), advantage=sign),), columns=1, delta=delta)
-    rows = (
-        Row(Layout.FULL, 1, (Ratio.INSIDE, Ratio.ABOVE_HIGH), advantage=up),
-        Row(Layout.PREFIX, 2, (Ratio.BELOW_LOW, Ratio.INSIDE), advantage=down),
-        Row(Layout.HOLES, 1, (Ratio.FAR_ABOVE,), advantage=down, reference=Reference.ABOVE),
-    )
-    for sign in (up, down):
-        row = Row(ratios=(Ratio.ABOVE_HIGH,), advantage=sign, reference=Reference.ABOVE)
-        yield Description((row,), columns=1, kl_estimator=KLEstimator.K3_BIAS_CORRECTED)
-    yield Description(rows, columns=3, kl_estimator=KLEstimator.K3_BIAS_CORRECTED)
+
+
+_MIXED: Final = (
+    Row(Layout.FULL, 1, (Ratio.INSIDE, Ratio.ABOVE_HIGH), advantage=Advantage.POSITIVE),
+    Row(Layout.PREFIX, 2, (Ratio.BELOW_LOW, Ratio.INSIDE), advantage=Advantage.NEGATIVE),
+    Row(Layout.HOLES, 1, (Ratio.ABOVE_HIGH,), advantage=Advantage.NEGATIVE, reference=Reference.ABOVE),
+)
+
+
+def _kl_and_importance() -> Iterator[Description]:
+    corrected = KLEstimator.K3_BIAS_CORRECTED
+    yield Description(_MIXED, columns=3, kl_estimator=corrected)
     for importance in (Importance.PER_TOKEN, Importance.PER_ROW):
-        yield Description(rows, columns=3, importance=importance)
-        yield Description(rows[1:], columns=4, importance=importance, token_advantages=True)
+        yield Description(_MIXED, columns=3, importance=importance)
+        yield Description(_MIXED[1:], columns=4, importance=importance, token_advantages=True)
+    for sign in (Advantage.POSITIVE, Advantage.NEGATIVE):
+        row = Row(ratios=(Ratio.ABOVE_HIGH,), advantage=sign, reference=Reference.ABOVE)
+        yield Description((row,), columns=1, kl_estimator=corrected)
+
+
+def _off_policy() -> Iterator[Description]:
     for mask in (OffPolicyMask.OLD, OffPolicyMask.SAMPLING, OffPolicyMask.AT_THRESHOLD):
-        for token_advantages in (False, True):
-            yield Description(rows, columns=3, off_policy_mask=mask, token_advantages=token_advantages)
+        yield Description(_MIXED, columns=3, off_policy_mask=mask)
+    # Drifted, with an advantage above 0; then with a sum above the threshold and a mean below it.
+    drifted = Row(Layout.FULL, 1, (Ratio.BELOW_LOW,), advantage=Advantage.POSITIVE)
+    yield Description((drifted, _MIXED[1]), columns=3, off_policy_mask=OffPolicyMask.OLD)
+    spread = Row(Layout.FULL, 1, (Ratio.AT_LOW,), advantage=Advantage.NEGATIVE)
+    yield Description((spread,), columns=4, bounds=Bounds.LOOSE, off_policy_mask=OffPolicyMask.OLD)
+    for mask in (OffPolicyMask.OLD, OffPolicyMask.SAMPLING, OffPolicyMask.AT_THRESHOLD):
+        yield Description(_MIXED, columns=3, off_policy_mask=mask, token_advantages=True)
+
+
+def _splits() -> Iterator[Description]:
     for split in SPLITS[1:]:
-        yield Description(rows, columns=3, split=split)
+        yield Description(_MIXED, columns=3, split=split)
 
 
 def padding_descriptions() -> tuple[Description, ...]:

@@ -99,7 +99,7 @@ def _answered(one: Contestant, question: Question, expectation: Expectation) -> 
         question.repeats or judgement.verdict is not Verdict.CONFORMS
     )
     if repeated:
-        again = one.client.ask(question.case, one.device)
+        again = one.client.ask(question.case, one.device, attempt=1)
         judgement = _reconsidered(judgement, expectation, outcome, again)
         same_bits = bits_equal(outcome, again)
     cell = one.cell(question.case)

@@ -97,21 +97,34 @@ class WorkerClient:
         """The process, while there is one."""
         return None if self._process is None else self._process.pid
 
-    def ask(self, case: Case, device: str = "cpu", instead: Mapping[str, FloatArray] = _NOTHING) -> Outcome:
+    def ask(
+        self,
+        case: Case,
+        device: str = "cpu",
+        instead: Mapping[str, FloatArray] = _NOTHING,
+        attempt: int = 0,
+    ) -> Outcome:
         """Submit a case and wait for its outcome."""
-        self.submit(case, device, instead)
+        self.submit(case, device, instead, attempt)
         return self.receive()
 
-    def submit(self, case: Case, device: str = "cpu", instead: Mapping[str, FloatArray] = _NOTHING) -> None:
+    def submit(
+        self,
+        case: Case,
+        device: str = "cpu",
+        instead: Mapping[str, FloatArray] = _NOTHING,
+        attempt: int = 0,
+    ) -> None:
         """Send a case, whose outcome `receive` then waits for; one at a time.
 
-        `instead` has tensors to send in place of the case's, such as none that a case can hold.
+        `instead` has tensors to send in place of the case's, such as none that a case can hold; another
+        `attempt` has another random seed.
         """
         if self._submitted is not None:
             raise RuntimeError("a case is submitted already: receive its outcome first")
         process = self._running()
         process.forget_output()
-        request = case_request(case, device, instead)
+        request = case_request(case, device, instead, attempt)
         self._submitted = time.monotonic()
         try:
             process.send(request, self._submitted + self._timeout)

@@ -17,6 +17,7 @@ from harness.exit_codes import ExitCode
 from harness.generation import Scheduled, schedule
 from harness.jobs import judged_by_jobs
 from harness.judging import judged_entry, open_contestants, questions
+from harness.outcome import TargetUnavailable
 from harness.padding import check as check_padding
 from harness.plan import Plan
 from harness.shrink import shrink
@@ -51,7 +52,12 @@ def execute(plan: Plan, emit: Emit, earlier: Earlier = NOTHING) -> ExitCode:
             exit_code, complete = tally.exit_code, True
         except KeyboardInterrupt:
             pass
-        emit(RunFinished({"exit_code": int(exit_code), **tally.as_facts()}, complete, tally.witnesses))
+        except TargetUnavailable:
+            # It had started, and could not be started again after it had died.
+            exit_code = ExitCode.UNAVAILABLE
+            raise
+        finally:
+            emit(RunFinished({"exit_code": int(exit_code), **tally.as_facts()}, complete, tally.witnesses))
     return exit_code
 
 

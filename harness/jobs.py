@@ -11,12 +11,15 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 
 from harness.asking import Contestant
 from harness.events import CaseJudged
 from harness.generation import Scheduled
 from harness.judging import judged_entry, open_contestants
+from harness.outcome import TargetUnavailable
 from harness.plan import Plan
 
 _plan: Plan | None = None
@@ -27,13 +30,17 @@ _stack = ExitStack()
 def judged_by_jobs(plan: Plan, entries: Sequence[Scheduled], jobs: int) -> Iterator[list[CaseJudged]]:
     """What becomes of each description, in order.
 
-    Raises `TargetUnavailable` when a target does not start in one of the processes.
+    Raises `TargetUnavailable` when a target does not start in one of the processes, or one of them dies.
     """
     # Not forked: a fork of a process with threads may hang.
     context = multiprocessing.get_context("spawn")
-    with context.Pool(jobs, initializer=_begin, initargs=(plan, os.getpid())) as pool:
-        # Leaving the block ends the processes, and their targets' processes with them.
-        yield from pool.imap(_judge, entries)
+    executor = ProcessPoolExecutor(jobs, context, initializer=_begin, initargs=(plan, os.getpid()))
+    try:
+        yield from executor.map(_judge, entries)
+    except BrokenProcessPool:
+        raise TargetUnavailable("broken", "a judging process died; what was judged is on disk") from None
+    finally:
+        executor.shutdown(wait=False, cancel_futures=True)
 
 
 def _begin(plan: Plan, parent: int) -> None:

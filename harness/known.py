@@ -13,6 +13,7 @@ A case that diverges and matches is `known` instead: it stays visible, and does 
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -116,9 +117,11 @@ def _entry(data: Any, where: str) -> Known:
 
 
 def _listed(value: Any, key: str, where: str) -> Iterator[Any]:
+    if value == []:
+        raise UsageError(f"{where}: {key}: got an empty list, takes one or more, or leave it out")
     for item in value if isinstance(value, list) else [value]:
         if key == "beta":
-            if isinstance(item, bool) or not isinstance(item, int | float):
+            if isinstance(item, bool) or not isinstance(item, int | float) or not 0 <= item < math.inf:
                 raise UsageError(f"{where}: beta: got {item!r}, takes numbers")
             yield float(item)
         else:

@@ -134,8 +134,11 @@ def printable(text: str) -> str:
     return "".join(letter if letter.isprintable() or letter in "\n\t" else "\ufffd" for letter in text)
 
 
-def case_request(case: Case, device: str, instead: Mapping[str, FloatArray]) -> bytes:
-    """The request that asks for the outcome of a case, with the tensors of `instead` in place of its own."""
+def case_request(case: Case, device: str, instead: Mapping[str, FloatArray], attempt: int) -> bytes:
+    """The request that asks for the outcome of a case, with the tensors of `instead` in place of its own.
+
+    Every case and every `attempt` has a random seed of its own: an answer that depends on it must show.
+    """
     batch = case.batch
     arrays = [(name, instead.get(name, getattr(batch, name))) for name in _FLOATS]
     tensors = [
@@ -148,6 +151,7 @@ def case_request(case: Case, device: str, instead: Mapping[str, FloatArray]) -> 
         "request": "case",
         "dtype": batch.dtype.name,
         "device": device,
+        "seed": (int(case.id, 16) + attempt) % 2**31,
         "spec": asdict(case.spec),
         "split": asdict(case.split),
     }

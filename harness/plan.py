@@ -109,12 +109,17 @@ class Plan:
             raise UsageError(f"--jobs: got {jobs}, takes an integer from 1 to {MOST_JOBS}")
         if not (timeout > 0 and math.isfinite(timeout)):
             raise UsageError(f"--timeout: got {timeout:g}, takes seconds above 0")
+        chosen_betas = _listed(betas, chosen.betas, "beta", _beta)
+        chosen_dtypes = _listed(dtypes, [DTYPES[name] for name in chosen.dtypes], "dtype", _dtype)
+        for dtype in chosen_dtypes:
+            if max(chosen_betas) > dtype.largest**0.5:
+                raise UsageError(f"--beta: {max(chosen_betas):g} is too large for {dtype.name}: products overflow")
         return cls(
             targets=tuple(dict.fromkeys(targets)),
             loss_types=_listed(loss_types, tuple(LossType), "loss type", _named(LossType)),
             levels=_listed(levels, tuple(Level), "level", _named(Level)),
-            betas=_listed(betas, chosen.betas, "beta", _beta),
-            dtypes=_listed(dtypes, [DTYPES[name] for name in chosen.dtypes], "dtype", _dtype),
+            betas=chosen_betas,
+            dtypes=chosen_dtypes,
             examples=examples,
             seed=seed,
             profile=profile,
@@ -132,11 +137,14 @@ class Plan:
 
         Raises `KeyError`, `TypeError` or `ValueError` when the record is not one that `as_facts` wrote.
         """
+        lists = [facts[name] for name in ("requested", "loss_types", "levels", "betas", "dtypes")]
+        if not all(lists) or not 1 <= int(facts["examples"]) <= MOST_EXAMPLES or int(facts["seed"]) < 0:
+            raise ValueError("a list is empty, or a number out of range")
         return cls(
             targets=tuple(facts["requested"]),
             loss_types=tuple(map(LossType, facts["loss_types"])),
             levels=tuple(map(Level, facts["levels"])),
-            betas=tuple(map(float, facts["betas"])),
+            betas=tuple(_beta(str(beta)) for beta in facts["betas"]),
             dtypes=tuple(DTYPES[name] for name in facts["dtypes"]),
             examples=int(facts["examples"]),
             seed=int(facts["seed"]),

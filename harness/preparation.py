@@ -48,7 +48,7 @@ def resumed(path: Path, jobs: int) -> Prepared:
     earlier.check_provenance(provenance())
     try:
         plan = Plan.from_facts(run.facts, jobs)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UsageError(
             f"{path / 'run.json'} does not say what was asked for ({error!r})", "start a new run"
         ) from error

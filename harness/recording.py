@@ -31,6 +31,7 @@ class Recorder:
         self.path = writer.path
         self._writer = writer
         self._fresh = fresh
+        self._started = False
         self._kept: Counter[Cell] = Counter()
 
     @classmethod
@@ -47,6 +48,7 @@ class Recorder:
         """Write what an event says, but for what is on disk already."""
         match event:
             case RunStarted(targets=targets):
+                self._started = True
                 self._writer.describe({"targets": targets})
             case CaseJudged(record=record, case=case):
                 self._keep(record, case)
@@ -72,6 +74,6 @@ class Recorder:
             self._writer.save_case(case)
 
     def discard(self) -> None:
-        """Take the folder of a new run back: nothing was judged. One that is resumed stays as it was."""
-        if self._fresh:
+        """Take the folder of a new run back, if nothing was judged in it."""
+        if self._fresh and not self._started:
             self._writer.discard()

@@ -2,8 +2,9 @@
 
 Where a decision of `minimum` or `clip` lies within rounding, an implementation may take either side, and
 splits a tie evenly where two rounded numbers coincide: Torch's `min` gives each side the weight 1/2, its
-`clamp` passes the gradient at equality. The sweep is repeated for each of these outcomes, the same at every
-decision; where several decisions enter one element, it may lie in the hull of all independent choices.
+`clamp` passes the gradient at equality, and a clip written with `min` and `max` passes half of it. The sweep
+is repeated for each of these outcomes, the same at every decision; where several decisions enter one element,
+it may lie in the hull of all independent choices.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from oracles.scalar import Scalar, Tape
 TIE_WEIGHTS: Final = (1.0, 0.0, 0.5)
 """Weight of the first operand of an undecided `minimum`; the second gets the rest."""
 
-PASSES: Final = (0.0, 1.0)
-"""Whether an undecided `clip` passes the gradient."""
+PASSES: Final = (0.0, 1.0, 0.5)
+"""How much of the gradient an undecided `clip` passes; half, where it is written with a minimum and a maximum."""
 
 HALVES: Final = 2.0
 """A tie inside the clip bounds sends the gradient on in two halves, each of which may underflow."""
@@ -64,7 +65,12 @@ def gradient(output: Scalar, leaves: Sequence[Scalar]) -> Gradient:
     operations = {node.operation for node in decisions}
     weights = TIE_WEIGHTS if "minimum" in operations else (1.0,)
     passes = PASSES if "clip" in operations else (0.0,)
-    outcomes = tuple(_sweep(output, leaves, weight, passing) for weight, passing in product(weights, passes))
+    outcomes = tuple(
+        _sweep(output, leaves, weight, passing)
+        for weight, passing in product(weights, passes)
+        # With all the weight on the first operand, the clip, which is in the second, is not reached.
+        if not (weight == 1.0 and "minimum" in operations and passing != passes[0])
+    )
     return Gradient(outcomes, _hull(output, leaves, decisions))
 
 

@@ -11,12 +11,13 @@ Every file appears whole or not at all: it is written under another name, then r
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,6 +28,7 @@ from reports.schema import ROWS, TIMINGS, to_row, to_timing
 
 FORMAT: Final = "lossgate-run/1"
 OWN_FACTS: Final = ("format", "complete", "records")
+LOCK: Final = ".lock"
 FOLDERS: Final = ("rows", "timings", "cases")
 PART_RECORDS: Final = 512
 PART_SECONDS: Final = 2.0
@@ -51,6 +53,7 @@ class RunWriter:
         self._timings: list[dict[str, Any]] = []
         self._parts = 0
         self._records = 0
+        self._lock: IO[bytes] | None = None
 
     @classmethod
     def create(
@@ -68,7 +71,7 @@ class RunWriter:
         refused = f"cannot start a run in {path}"
         try:
             path.mkdir(parents=True, exist_ok=True)
-            empty = not any(path.iterdir())
+            empty = not any(entry.name != LOCK for entry in path.iterdir())
             for folder in FOLDERS if empty else ():
                 (path / folder).mkdir()
         except (FileExistsError, NotADirectoryError):
@@ -77,6 +80,7 @@ class RunWriter:
             raise RunStoreError(f"{refused}: {why(error)}; give a path that can be written") from error
         if not empty:
             raise RunStoreError(f"{refused}: the folder is not empty; give one that is new or empty")
+        writer._take_lock()
         _write(path / "run.json", text)
         return writer
 
@@ -91,9 +95,22 @@ class RunWriter:
     ) -> RunWriter:
         """Go on writing a run that was cut short, after the `records` that its parts hold; `facts` are its own."""
         writer = cls(path, dict(facts), clock)
+        writer._take_lock()
         writer._parts = len(list((path / "rows").glob("part-*.parquet")))
         writer._records = records
         return writer
+
+    def _take_lock(self) -> None:
+        """Two that write one run would damage it; the lock goes with the process that holds it."""
+        try:
+            self._lock = (self.path / LOCK).open("wb")
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunStoreError(f"{self.path} is being written by another lossgate; wait for it") from None
+        except OSError as error:
+            raise RunStoreError(
+                f"cannot lock {self.path}: {why(error)}; give a path that can be written"
+            ) from error
 
     def add(self, record: Record, seconds: float) -> None:
         """Take one record, and how long it took.
@@ -133,6 +150,7 @@ class RunWriter:
     def discard(self) -> None:
         """Take back a run in which nothing was judged: the folder is gone unless something else is in it."""
         (self.path / "run.json").unlink(missing_ok=True)
+        (self.path / LOCK).unlink(missing_ok=True)
         for folder in (*(self.path / name for name in FOLDERS), self.path):
             with contextlib.suppress(OSError):
                 folder.rmdir()
@@ -142,6 +160,9 @@ class RunWriter:
         self.flush()
         self._facts |= facts
         _write(self.path / "run.json", self._described({"complete": complete, "records": self._records}))
+        if self._lock is not None:
+            (self.path / LOCK).unlink(missing_ok=True)
+            self._lock.close()
 
     def _described(self, state: dict[str, Any]) -> bytes:
         facts = {name: value for name, value in self._facts.items() if name not in OWN_FACTS}

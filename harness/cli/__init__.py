@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from typing import Annotated, NoReturn
 
@@ -45,6 +46,7 @@ def _options(
 
 def main() -> NoReturn:
     """The `lossgate` command: every expected failure is one message and a distinct exit code."""
+    signal.signal(signal.SIGTERM, _interrupt)
     try:
         app()
     except UsageError as error:
@@ -54,6 +56,11 @@ def main() -> NoReturn:
     except (RuntimeError, OSError) as error:
         _fail_as_known(error)
     raise SystemExit(0)
+
+
+def _interrupt(_signal: int, _frame: object) -> NoReturn:
+    """What CI sends to end a job ends a run as Ctrl-C does."""
+    raise KeyboardInterrupt
 
 
 def _fail_as_known(error: RuntimeError | OSError) -> NoReturn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -98,8 +99,22 @@ def run(
     except TargetUnavailable:
         recorder.discard()
         raise
-    _print(Run.load(recorder.path), output, every_row)
+    try:
+        _print(Run.load(recorder.path), output, every_row)
+        sys.stdout.flush()
+    # rich ends the process where a pipe is closed.
+    except (OSError, AttributeError, SystemExit) as error:
+        _without_stdout(error)
     raise typer.Exit(int(exit_code))
+
+
+def _without_stdout(error: BaseException) -> None:
+    """Nobody reads what is printed: the run is on disk, and the exit code is the run's."""
+    from reports.store import RunStoreError
+
+    if isinstance(error, RunStoreError):
+        raise error
+    sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # for what the interpreter flushes at its end
 
 
 def _progress() -> Handler:

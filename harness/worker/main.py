@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import faulthandler
 import os
 import platform
@@ -18,6 +20,7 @@ def main(read_fd: int, write_fd: int) -> NoReturn:
     """Answer the requests that arrive at `read_fd` on `write_fd`."""
     # Ctrl-C is the parent's business; it ends this process itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _end_with_parent()
     faulthandler.enable(all_threads=False)
     # The parent asks with this signal where a target hangs.
     faulthandler.register(signal.SIGUSR1, all_threads=False)
@@ -41,6 +44,16 @@ def main(read_fd: int, write_fd: int) -> NoReturn:
         if request.header["request"] == "close":
             os._exit(0)
         send(service.answer(request))
+
+
+def _end_with_parent() -> None:
+    """Have the kernel end this process with its parent: a target may hold the interpreter's lock for ever."""
+    # Only Linux can; elsewhere a thread watches the parent's pipe, which is enough for all but such targets.
+    with contextlib.suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+_PR_SET_PDEATHSIG = 1
 
 
 def _next(read_fd: int) -> protocol.Message:

@@ -9,7 +9,7 @@ THREADS = 1
 SEED = 0
 
 
-def restore() -> list[str]:
+def restore(seed: int = SEED) -> list[str]:
     """Pin default dtype, threads, grad mode and seed; a sentence for each that had been changed."""
     changed = []
     dtype = torch.get_default_dtype()
@@ -23,12 +23,12 @@ def restore() -> list[str]:
     if not torch.is_grad_enabled():
         changed.append("left gradients disabled; they were enabled again")
         torch.set_grad_enabled(True)
-    _seed()
+    _seed(seed)
     return changed
 
 
-def _seed() -> None:
+def _seed(seed: int) -> None:
     # What torch.manual_seed does, without the stack it formats on every call: that costs a tenth of a case.
-    torch.default_generator.manual_seed(SEED)
+    torch.default_generator.manual_seed(seed)
     if torch.cuda.is_initialized():
-        torch.cuda.manual_seed_all(SEED)
+        torch.cuda.manual_seed_all(seed)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import os
 import re
+import sys
 from collections.abc import Mapping
 
 from .target import Target, Unavailable
@@ -35,6 +37,9 @@ def open_target(name: str, options: Mapping[str, str]) -> Target:
             f"no target named {name!r}; known here: {known}",
             hint=f"did you mean {close[0]!r}?" if close else "",
         )
+    if module != "function":
+        # The current folder is for a user's own function; in a checkout it would hide what is installed.
+        sys.path[:] = [entry for entry in sys.path if entry not in ("", os.getcwd())]
     adapter = importlib.import_module(f".targets.{module}", __package__)
     target: Target = adapter.open_target(name, options)
     return target

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import logging
+import os
 import sys
 import tempfile
 import warnings
@@ -200,6 +202,7 @@ def open_target(name: str, _options: Mapping[str, str]) -> Target:
             raise
         raise Unavailable("broken", f"the {name} here has no GRPOTrainer", f"{_PIP} -U {name}") from error
     versions = {library: _version(library) for library in _LIBRARIES}
+    versions["from"] = os.path.dirname(importlib.import_module(name).__file__ or "")
     trainer = _build(GRPOTrainer, GRPOConfig)
     if not hasattr(trainer, "loss_type") or not any(hasattr(trainer, method) for method in _LOGPS_METHODS):
         raise Unavailable(
