@@ -225,8 +225,8 @@ def _ref_log_ratios(row: Row, logps: FloatArray, mask: Mask, dtype: DType, rando
             wanted = np.zeros(columns)
         case Reference.NEAR:
             # From a hundredth down to the spacing of the numbers, evenly on a logarithmic scale.
-            spacing = np.minimum(dtype.ulp(logps), 0.009)
-            wanted = sign * 0.009 * np.power(spacing / 0.009, (share - 0.1) / 0.9)
+            spacing = np.minimum(dtype.ulp(logps), 0.008)
+            wanted = sign * 0.008 * np.power(spacing / 0.008, (share - 0.1) / 0.9)
         case Reference.ABOVE:
             wanted = 2.8 + 2.0 * share
         case Reference.BELOW:

@@ -171,6 +171,9 @@ def _kl_and_importance() -> Iterator[Description]:
 def _off_policy() -> Iterator[Description]:
     for mask in (OffPolicyMask.OLD, OffPolicyMask.SAMPLING, OffPolicyMask.AT_THRESHOLD):
         yield Description(_MIXED, columns=3, off_policy_mask=mask)
+    # Close to the old log-probabilities and often far from the sampling ones.
+    near = Row(ratios=(Ratio.INSIDE,), advantage=Advantage.NEGATIVE)
+    yield Description((near,) * 4, columns=1, off_policy_mask=OffPolicyMask.SAMPLING)
     # Drifted, with an advantage above 0; then with a sum above the threshold and a mean below it.
     drifted = Row(Layout.FULL, 1, (Ratio.BELOW_LOW,), advantage=Advantage.POSITIVE)
     yield Description((drifted, _MIXED[1]), columns=3, off_policy_mask=OffPolicyMask.OLD)
@@ -181,7 +184,8 @@ def _off_policy() -> Iterator[Description]:
 
 
 def _splits() -> Iterator[Description]:
-    for split in SPLITS[1:]:
+    # Evaluation, the last, is unlike the others.
+    for split in (SPLITS[-1], *SPLITS[1:-1]):
         yield Description(_MIXED, columns=3, split=split)
 
 

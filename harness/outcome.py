@@ -134,7 +134,7 @@ def printable(text: str) -> str:
     return "".join(letter if letter.isprintable() or letter in "\n\t" else "\ufffd" for letter in text)
 
 
-def case_request(case: Case, device: str, instead: Mapping[str, FloatArray], attempt: int) -> bytes:
+def case_request(case: Case, device: str, instead: Mapping[str, FloatArray], attempt: int = 0) -> bytes:
     """The request that asks for the outcome of a case, with the tensors of `instead` in place of its own.
 
     Every case and every `attempt` has a random seed of its own: an answer that depends on it must show.

@@ -17,7 +17,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -53,7 +53,7 @@ class RunWriter:
         self._timings: list[dict[str, Any]] = []
         self._parts = 0
         self._records = 0
-        self._lock: IO[bytes] | None = None
+        self._lock: int | None = None
 
     @classmethod
     def create(
@@ -103,7 +103,7 @@ class RunWriter:
     def _take_lock(self) -> None:
         """Two that write one run would damage it; the lock goes with the process that holds it."""
         try:
-            self._lock = (self.path / LOCK).open("wb")
+            self._lock = os.open(self.path / LOCK, os.O_WRONLY | os.O_CREAT, 0o666)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise RunStoreError(f"{self.path} is being written by another lossgate; wait for it") from None
@@ -162,7 +162,8 @@ class RunWriter:
         _write(self.path / "run.json", self._described({"complete": complete, "records": self._records}))
         if self._lock is not None:
             (self.path / LOCK).unlink(missing_ok=True)
-            self._lock.close()
+            os.close(self._lock)
+            self._lock = None
 
     def _described(self, state: dict[str, Any]) -> bytes:
         facts = {name: value for name, value in self._facts.items() if name not in OWN_FACTS}

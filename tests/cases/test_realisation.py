@@ -47,6 +47,7 @@ HOLDS: dict[Ratio, Callable[[Tokens], np.ndarray]] = {
     Ratio.BELOW_LOW: lambda t: t.log_ratio < math.log(t.low) - 0.02,
     Ratio.FAR_ABOVE: lambda t: t.log_ratio > math.log(t.high) + 1.0,
     Ratio.FAR_BELOW: lambda t: t.log_ratio < math.log(t.low) - 1.0,
+    Ratio.ONE: lambda t: np.abs(t.log_ratio) <= 8 * t.batch.dtype.unit_roundoff,
     Ratio.AT_DELTA: lambda t: np.abs(t.above_delta) <= AT,
     Ratio.BEYOND_20: lambda t: np.abs(t.log_ratio) > 20.0,
     Ratio.BEYOND_MINUS_20: lambda t: t.log_ratio < -20.0,

@@ -82,12 +82,14 @@ def test_boundary_phase_hits_every_region(dtype: DType, level: Level, loss_type:
 
 
 def test_boundary_phase_is_always_the_same() -> None:
-    """The descriptions are fixed, all different, and small."""
+    """The descriptions are fixed, all different, and small, but for three beyond a kernel's block size."""
     descriptions = boundary_descriptions()
     assert descriptions == boundary_descriptions()
     assert len(set(descriptions)) == len(descriptions)
     assert [one.seed for one in descriptions] == list(range(len(descriptions)))
-    assert max(len(one.rows) * one.columns for one in descriptions) <= 32
+    large = [one for one in descriptions if len(one.rows) * one.columns > 32]
+    assert len(large) == 3
+    assert max(len(one.rows) * one.columns for one in large) <= 300
 
 
 def test_missing_regions_are_listed() -> None:

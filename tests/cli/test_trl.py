@@ -11,6 +11,7 @@ import pytest
 from reports.run import Run
 from tests.cli.conftest import Lossgate
 
+KNOWN = Path(__file__).parents[2] / "lossgate.toml"
 FAULTS = {
     "KL subtracted": ("+ self.beta *", "- self.beta *"),
     "pessimism turned round": ("-torch.min(", "-torch.max("),
@@ -18,18 +19,33 @@ FAULTS = {
 
 
 def test_trl_conforms_in_every_cell(lossgate: Lossgate, folder: Path) -> None:
-    """Five losses, two levels, beta 0 and 0.04, four dtypes: no cell fails or is left out, every region is met."""
-    dtypes = "float64,float32,bfloat16,float16"
-    result = lossgate("run", "trl", "--dtype", dtypes, "--examples", "12", "--seed", "3", "--out", "out", "--all")
+    """Eight losses, two levels, beta 0 and 0.04, four dtypes: no cell fails or is left out, every region is met.
+
+    What is known of TRL in float64 stays visible.
+    """
+    result = lossgate(
+        "run",
+        "trl",
+        *("--dtype", "float64,float32,bfloat16,float16", "--examples", "12", "--seed", "3"),
+        *("--out", "out", "--config", KNOWN, "--jobs", "2", "-q"),
+    )
     assert result.returncode == 0, result.stdout
     run = Run.load(folder / "out")
     cells = run.rows.groupby(["loss_type", "level", "beta", "dtype"])
-    assert len(cells) == 5 * 2 * 2 * 4
+    assert len(cells) == 8 * 2 * 2 * 4
     assert cells["case_id"].nunique().min() >= 64
-    assert set(run.rows["verdict"]) == {"conforms", "overflow"}
+    assert set(run.rows["verdict"]) == {"conforms", "overflow", "known", "unsupported"}
+    known = run.rows[run.rows["verdict"] == "known"]
+    assert set(known["dtype"]) == {"float64"}
+    assert set(known["loss_type"]) == {"sapo", "dapo", "cispo", "vespo"}
+    # Only what TRL itself refuses: importance ratios per completion in vespo.
+    refused = run.rows[run.rows["verdict"] == "unsupported"]
+    assert set(refused["loss_type"]) == {"vespo"}
     assert run.facts["missing_regions"] == {}
     (facts,) = run.facts["targets"].values()
     assert facts["replaced"], "the report must say what was replaced in TRL"
+    (padding,) = run.facts["padding"].values()
+    assert padding["finite"]["leaked"] == 0
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -26,7 +26,7 @@ WRONG = {
     "empty list": (("run", "trl", "--dtype", ","), "no dtype given", "separated by commas"),
     "no such case": (("replay", "absent.json", "trl"), "no case file absent.json", "cases/"),
     "no such id": (("replay", "0123456789ab", "trl"), "no case '0123456789ab'", "takes a case file"),
-    "format for another verb": (("targets", "--format", "markdown"), "--format: got 'markdown'", "json"),
+    "format for another verb": (("targets", "--format", "markdown"), "markdown", "table"),
     "function without a loss type": (("run", "printed:loss"), "no parameter loss_type", "--loss-type"),
     "absent function": (("run", "printed:losss", "--loss-type", "grpo"), "printed has no losss", ""),
     "absent module": (("run", "absent:loss", "--loss-type", "grpo"), "no module named 'absent'", ""),

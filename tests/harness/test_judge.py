@@ -137,12 +137,12 @@ def test_overflow_words_tell_what_the_formula_gives() -> None:
 
 
 def test_at_a_kink_each_outcome_is_accepted_and_nothing_between() -> None:
-    """Where rounding cannot tell ratio from bound: 0, half and the whole gradient conform, a third does not."""
+    """Where rounding cannot tell ratio from bound, 0, 1/2, 3/4 and 1 of the gradient conform; 1/3 does not."""
     case = make_case([[float(np.log(1.25))]], [1.0])
     whole = -1.25
-    for share in (0.0, 0.5, 1.0):
+    for share in (0.0, 0.5, 0.75, 1.0):
         assert put(case, (0, 0), share * whole).verdict is Verdict.CONFORMS
-    for share in (1 / 3, 0.75, 2.0, -0.5):
+    for share in (1 / 3, 0.25, 2.0, -0.5):
         assert put(case, (0, 0), share * whole).verdict is Verdict.DIVERGES
 
 

@@ -106,11 +106,14 @@ def slopes_of(case: Case) -> Gradient:
 @pytest.mark.parametrize("bound", [LOW, HIGH])
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=list(DTYPES))
 def test_outcomes_at_a_bound(dtype: DType, bound: float, advantage: float) -> None:
-    """Within rounding of either bound, for either sign, the gradient may be 0, half or all of the policy term."""
+    """Within rounding of either bound, for either sign: 0, half, three quarters or all of the policy term.
+
+    Three quarters is half of the minimum's and half of what a clip written with a minimum passes of the rest.
+    """
     case = one_token(dtype, float(dtype.round(bound)), advantage)
     found = slopes_of(case)
     policy = -advantage * arb(float(case.batch.log_ratios[0, 0])).exp()
-    shares = {share: policy * share for share in (0.0, 0.5, 1.0)}
+    shares = {share: policy * share for share in (0.0, 0.5, 0.75, 1.0)}
     met = [
         [share for share, value in shares.items() if value.overlaps(outcome.values[0])]
         for outcome in found.outcomes
@@ -144,13 +147,13 @@ def at_the_bound(per_token: list[float] | None, level: Level = Level.SEQUENCE) -
 
 
 def test_one_decision_of_a_completion_has_no_hull() -> None:
-    """With one advantage for the completion, its tokens are decided together: three outcomes, no hull."""
+    """With one advantage for the completion, its tokens are decided together: four outcomes, no hull."""
     found = at_the_bound(None)
     assert found.undecided
     assert found.hull is None
     policy = -1.25 / 6
     values = {round(float(exact.high[0, 0]) / policy, 9) for exact in found.gradients}
-    assert values == {0.0, 0.5, 1.0}
+    assert values == {0.0, 0.5, 0.75, 1.0}
 
 
 def test_advantages_per_token_are_decided_apart() -> None:

@@ -63,10 +63,11 @@ def test_an_interpreter_without_torch(tmp_path: Path) -> None:
     assert error.hint == f"{python} -m pip install torch"
 
 
-def test_a_library_that_is_not_installed(tmp_path: Path) -> None:
+def test_a_library_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The hint is the command that installs it."""
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     (tmp_path / "trl.py").write_text("raise ModuleNotFoundError(\"No module named 'trl'\", name='trl')")
-    error = failure(sys.executable, "trl", tmp_path)
+    error = failure(sys.executable, "trl")
     assert (error.kind, str(error)) == ("not_installed", "trl is not installed")
     assert error.hint == f"{sys.executable} -m pip install trl"
 
@@ -81,23 +82,35 @@ def test_a_library_that_is_not_installed(tmp_path: Path) -> None:
         ("import os; os._exit(7)", "trl does not start: its process ended with exit status 7"),
     ],
 )
-def test_a_library_that_is_broken(tmp_path: Path, source: str, sentence: str) -> None:
+def test_a_library_that_is_broken(
+    tmp_path: Path, source: str, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever its import does, it is told apart from one that is not installed."""
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     (tmp_path / "trl.py").write_text(source)
-    error = failure(sys.executable, "trl", tmp_path)
+    error = failure(sys.executable, "trl")
     assert error.kind == "broken"
     assert str(error).startswith(sentence)
     if "raised" in sentence:
         assert "trl.py" in error.details
 
 
-def test_a_start_that_takes_too_long(tmp_path: Path) -> None:
+def test_a_start_that_takes_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is given up, and where it was is shown."""
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     (tmp_path / "trl.py").write_text("import time\ntime.sleep(600)")
-    error = failure(sys.executable, "trl", tmp_path, start_timeout=3.0)
+    error = failure(sys.executable, "trl", start_timeout=3.0)
     assert error.kind == "broken"
     assert str(error).startswith("trl does not start: its process gave no answer within 3 s and was killed")
     assert "trl.py" in error.details
+
+
+def test_the_current_folder_hides_no_library(tmp_path: Path) -> None:
+    """In a checkout of TRL, or beside a folder of that name, the installed one is judged."""
+    (tmp_path / "trl").mkdir()
+    (tmp_path / "trl" / "__init__.py").write_text("raise RuntimeError('not this one')")
+    with WorkerClient(sys.executable, "trl", cwd=tmp_path) as client:
+        assert str(tmp_path) not in client.facts.versions["from"]
 
 
 def test_a_name_that_is_unknown() -> None:
