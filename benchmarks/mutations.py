@@ -56,16 +56,16 @@ MUTATIONS: Final = (
     Mutation(
         "oracle: the off-policy mask drops at equality",
         "oracles/completions.py",
-        "return gap > 0\n        if",
-        "return gap >= 0\n        if",
-        "tests/oracles",
+        "return False\n        number",
+        "return True\n        number",
+        "tests/oracles/test_jumps.py tests/faults",
     ),
     Mutation(
         "bound: an exponential is exact",
         "oracles/contract.py",
         "EXP_ULPS: Final = 2.0",
         "EXP_ULPS: Final = 0.0",
-        "tests/oracles/test_scalar.py tests/oracles/test_operations.py",
+        "tests/oracles/test_bound.py",
     ),
     Mutation(
         "bound: ten times too large",
