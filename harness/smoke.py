@@ -79,7 +79,7 @@ def _answers(answer: Outcome) -> Check:
     name = "answers with a finite loss and gradient"
     if answer.status != "ok":
         return Check(name, False, answer.message)
-    finite = np.isfinite(answer.loss) and np.isfinite(answer.gradient).all()  # type: ignore[arg-type]
+    finite = np.isfinite(answer.loss) and np.isfinite(answer.gradient).all()  # type: ignore[arg-type]  # both are there
     return Check(name, bool(finite), "" if finite else "the loss or the gradient is not finite")
 
 
