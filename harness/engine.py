@@ -21,7 +21,7 @@ from harness.outcome import TargetUnavailable
 from harness.padding import check as check_padding
 from harness.plan import Plan
 from harness.shrink import shrink
-from harness.tally import Failing, Tally
+from harness.tally import Tally
 from reports.records import Record, Verdict
 
 _SHRINKABLE: Final = (Verdict.DIVERGES, Verdict.ERROR)
@@ -95,7 +95,7 @@ def _events(
             stored.pop(0)
     shrunk = list(earlier.shrunk)
     for failing in tally.failing(_SHRINKABLE):
-        yield Shrinking(failing.judged.record.cell)
+        yield Shrinking(failing.record.cell)
         if shrunk:
             record = shrunk.pop(0)
             yield CaseJudged(record, earlier.shrunk_case(record), 0.0, stored=True)
@@ -140,9 +140,9 @@ def _stored(
             yield CaseJudged(matching([next(records)], case.id), case, 0.0, stored=True)
 
 
-def _smallest(failing: Failing, contestants: Sequence[Contestant]) -> Iterator[CaseJudged]:
+def _smallest(failing: CaseJudged, contestants: Sequence[Contestant]) -> Iterator[CaseJudged]:
     """The smallest case that fails as a cell's simplest failing one does, judged."""
-    record = failing.judged.record
+    record = failing.record
     one = next(one for one in contestants if one.facts.label == record.cell.target)
-    smallest = shrink(failing.judged.case, lambda case: one.judged(case).verdict is record.verdict)
+    smallest = shrink(failing.case, lambda case: one.judged(case).verdict is record.verdict)
     yield from put(Question(smallest, regions_of(smallest), record.description, "shrunk"), [one])

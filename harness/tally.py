@@ -24,13 +24,6 @@ _COMPARED = (
 )
 
 
-@dataclass(frozen=True)
-class Failing:
-    """The failing case of a cell that is the simplest to start shrinking from."""
-
-    judged: CaseJudged
-
-
 @dataclass
 class _CellTally:
     spec_regions: tuple[str, ...]
@@ -101,11 +94,11 @@ class Tally:
         if checked.record is not None:
             self._add_judged(CaseJudged(checked.record, checked.case, 0.0))
 
-    def failing(self, verdicts: Sequence[Verdict]) -> Iterator[Failing]:
-        """The simplest failing case of every cell whose verdict is one of `verdicts`."""
+    def failing(self, verdicts: Sequence[Verdict]) -> Iterator[CaseJudged]:
+        """The failing case that is simplest to shrink, of every cell whose verdict is one of `verdicts`."""
         for cell in list(self._cells.values()):
             if cell.verdict in verdicts and cell.simplest[cell.verdict].record.phase != "padding":
-                yield Failing(cell.simplest[cell.verdict])
+                yield cell.simplest[cell.verdict]
 
     @property
     def witnesses(self) -> tuple[Case, ...]:
