@@ -12,8 +12,9 @@ from typing import Any, Final
 import numpy as np
 
 from cases.batch import Batch
+from cases.conventions import Conventions
 from cases.dtypes import DTYPES
-from cases.spec import Conventions, LossSpec
+from cases.spec import LossSpec
 from cases.split import Split
 
 FORMAT: Final = "lossgate-case/1"

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from cases.case import Case
-from cases.spec import Conventions, PaddingPromise
+from cases.conventions import Conventions, PaddingPromise
+from cases.spec import LossSpec
 from harness.client import Outcome, TargetFacts, WorkerClient
 from harness.events import CaseJudged
 from harness.judge import Judgement, agree, bits_equal, judge
@@ -46,10 +47,9 @@ class Contestant:
     known: KnownDivergences = NONE_KNOWN
     strict: bool = False
 
-    @property
-    def conventions(self) -> Conventions:
-        """What it is judged by: the conventions it declares, or the bare formula's."""
-        return Conventions() if self.strict else self.facts.conventions
+    def conventions(self, spec: LossSpec) -> Conventions:
+        """What it is judged by: the conventions it declares for a loss, or the bare formula's."""
+        return Conventions() if self.strict else self.facts.conventions_for(spec)
 
     @property
     def promises(self) -> tuple[PaddingPromise, ...]:
@@ -58,9 +58,10 @@ class Contestant:
 
     def under_conventions(self, case: Case) -> Case:
         """The case under the conventions that the target is judged by."""
-        if case.spec.conventions == self.conventions:
+        conventions = self.conventions(case.spec)
+        if case.spec.conventions == conventions:
             return case
-        return replace(case, spec=replace(case.spec, conventions=self.conventions))
+        return replace(case, spec=replace(case.spec, conventions=conventions))
 
     def cell(self, case: Case) -> Cell:
         """The row of the table that a case belongs to."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, Final, Self
@@ -47,8 +47,9 @@ class WorkerClient:
             outcome = client.ask(case)
 
     `python` is the interpreter the target is installed in; `cwd` the folder that `module:function` targets
-    are imported from. `timeout` is for one case, `start_timeout` for the start; both in seconds. A start
-    that fails raises `TargetUnavailable` in whichever method needed it. For use from one thread.
+    are imported from; `path` holds folders whose packages come before the interpreter's own. `timeout` is for one
+    case, `start_timeout` for the start, both in seconds; `memory` is what the process may allocate, in bytes. A
+    start that fails raises `TargetUnavailable` in whichever method needed it. For use from one thread.
     """
 
     def __init__(
@@ -59,6 +60,8 @@ class WorkerClient:
         cwd: Path | None = None,
         timeout: float = 60.0,
         start_timeout: float = 180.0,
+        path: Sequence[Path] = (),
+        memory: int | None = None,
     ) -> None:
         self._python = python
         self._target = target
@@ -66,6 +69,8 @@ class WorkerClient:
         self._cwd = cwd
         self._timeout = timeout
         self._start_timeout = start_timeout
+        self._path = tuple(path)
+        self._memory = memory
         self._process: WorkerProcess | None = None
         self._facts: TargetFacts | None = None
         # When the outstanding case was sent, and its outcome where that was known on sending.
@@ -181,7 +186,7 @@ class WorkerClient:
     def _running(self) -> WorkerProcess:
         if self._process is None:
             try:
-                process = WorkerProcess(find_python(self._python), self._cwd)
+                process = WorkerProcess(find_python(self._python), self._cwd, self._path, self._memory)
             except OSError as error:
                 # Of our own making it is a sentence; the system's own has a number and a file name.
                 message = str(error) if error.errno is None else f"{self._python} cannot be started: {error}"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import asdict, replace
+from enum import StrEnum
 from itertools import chain
 from typing import Any, Final
 
+from cases.conventions import Conventions
 from cases.regions import regions_of
 from harness.asking import Contestant, Question, put
 from harness.client import TargetFacts
@@ -63,19 +65,25 @@ def execute(plan: Plan, emit: Emit, earlier: Earlier = NOTHING) -> ExitCode:
 
 def as_facts(facts: TargetFacts) -> dict[str, Any]:
     """A target's facts as JSON data."""
-    conventions = facts.conventions
     return {
         "versions": dict(facts.versions),
         "python": facts.python,
         "torch": facts.torch,
         "platform": facts.platform,
         "replaced": list(facts.replaced),
-        "conventions": {
-            "empty_rows": str(conventions.empty_rows),
-            "window_tokens": str(conventions.window_tokens),
-            "padding": [str(promise) for promise in conventions.padding],
+        "conventions": _declared(facts.conventions, Conventions()),
+        "conventions_by_loss": {
+            loss: _declared(own, facts.conventions) for loss, own in facts.conventions_by_loss.items()
         },
     }
+
+
+def _declared(conventions: Conventions, usual: Conventions) -> dict[str, Any]:
+    """Conventions as JSON data: what is as usual is left out, but for the promise on padding."""
+    told = {name: value for name, value in asdict(conventions).items() if value != getattr(usual, name)}
+    if usual == Conventions():
+        told["padding"] = [str(promise) for promise in conventions.padding]
+    return {name: str(value) if isinstance(value, StrEnum) else value for name, value in told.items()}
 
 
 def _events(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from cases.case import Case
-from cases.spec import PaddingPromise
+from cases.conventions import PaddingPromise
 from reports.records import Cell, Record
 
 

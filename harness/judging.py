@@ -22,7 +22,15 @@ def client_for(plan: Plan, target: str) -> WorkerClient:
     options = {"device": plan.device}
     if len(plan.loss_types) == 1:
         options["loss_type"] = str(plan.loss_types[0])
-    return WorkerClient(plan.python, target, options, cwd=Path.cwd(), timeout=plan.timeout)
+    return WorkerClient(
+        plan.python,
+        target,
+        options,
+        cwd=Path.cwd(),
+        timeout=plan.timeout,
+        # Drivers of other devices reserve far more addresses than they use.
+        memory=int(plan.memory * 2**30) if plan.device == "cpu" else None,
+    )
 
 
 def open_contestants(plan: Plan, stack: ExitStack) -> list[Contestant]:

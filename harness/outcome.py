@@ -10,8 +10,9 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from cases.case import Case
+from cases.conventions import Conventions
 from cases.dtypes import FloatArray
-from cases.spec import Conventions
+from cases.spec import LossSpec
 from harness.worker import protocol
 
 Status = Literal["ok", "unsupported", "error", "crash", "timeout"]
@@ -47,7 +48,7 @@ class TargetUnavailable(RuntimeError):
 
 @dataclass(frozen=True)
 class TargetSupport:
-    """What a target says it takes; `options` are "beta", "old_logps", "token_advantages", "split"."""
+    """What a target says it takes; `options` are those of `harness/worker/target.py`."""
 
     loss_types: tuple[str, ...]
     levels: tuple[str, ...]
@@ -63,6 +64,7 @@ class TargetFacts:
     versions: Mapping[str, str]
     supports: TargetSupport
     conventions: Conventions
+    conventions_by_loss: Mapping[str, Conventions]
     replaced: tuple[str, ...]
     python: str
     torch: str
@@ -76,11 +78,23 @@ class TargetFacts:
             versions=MappingProxyType(opened["versions"]),
             supports=TargetSupport(**{name: tuple(taken) for name, taken in opened["supports"].items()}),
             conventions=Conventions(**opened["conventions"]),
+            conventions_by_loss=MappingProxyType(
+                {
+                    loss: Conventions(**{**opened["conventions"], **own})
+                    for loss, own in opened["conventions_by_loss"].items()
+                }
+            ),
             replaced=tuple(opened["replaced"]),
             python=hello["python"],
             torch=hello["torch"],
             platform=hello["platform"],
         )
+
+    def conventions_for(self, spec: LossSpec) -> Conventions:
+        """What it settles of what the papers leave open of one loss at one level."""
+        loss_type = str(spec.loss_type)
+        at_level = self.conventions_by_loss.get(f"{loss_type}/{spec.importance_sampling_level}")
+        return at_level or self.conventions_by_loss.get(loss_type, self.conventions)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,12 +14,12 @@ from typing import Final
 import numpy as np
 
 from cases.case import Case
+from cases.conventions import PaddingPromise
 from cases.dtypes import FloatArray
 from cases.hyperparameters import case_for
 from cases.realisation import realise
 from cases.regions import regions_of
 from cases.schedule import padding_descriptions
-from cases.spec import PaddingPromise
 from harness.asking import Contestant
 from harness.events import PaddingChecked
 from harness.judge import bits_equal

@@ -19,6 +19,8 @@ from harness.known import NONE_KNOWN, KnownDivergences
 T = TypeVar("T")
 
 MOST_JOBS: Final = 64
+DEFAULT_MEMORY: Final = 16.0
+"""Gigabytes that a target may allocate."""
 
 _ELSEWHERE: Final = {"gspo": "GSPO is --loss-type grpo --level sequence"}
 
@@ -68,6 +70,8 @@ class Plan:
     strict: bool = False
     python: str = field(default_factory=lambda: sys.executable)
     timeout: float = 60.0
+    memory: float = DEFAULT_MEMORY
+    offline: bool = False
     jobs: int = 1
 
     @classmethod
@@ -87,6 +91,8 @@ class Plan:
         strict: bool = False,
         python: Path | None = None,
         timeout: float = 60.0,
+        memory: float = DEFAULT_MEMORY,
+        offline: bool = False,
         jobs: int = 1,
     ) -> Plan:
         """Read what a command line says; lists are separated by commas, None takes the profile's.
@@ -109,6 +115,8 @@ class Plan:
             raise UsageError(f"--jobs: got {jobs}, takes an integer from 1 to {MOST_JOBS}")
         if not (timeout > 0 and math.isfinite(timeout)):
             raise UsageError(f"--timeout: got {timeout:g}, takes seconds above 0")
+        if not (memory > 0 and math.isfinite(memory)):
+            raise UsageError(f"--memory: got {memory:g}, takes gigabytes above 0")
         chosen_betas = _listed(betas, chosen.betas, "beta", _beta)
         chosen_dtypes = _listed(dtypes, [DTYPES[name] for name in chosen.dtypes], "dtype", _dtype)
         for dtype in chosen_dtypes:
@@ -128,6 +136,8 @@ class Plan:
             strict=strict,
             python=str(python) if python is not None else sys.executable,
             timeout=timeout,
+            memory=memory,
+            offline=offline,
             jobs=jobs,
         )
 
@@ -154,6 +164,8 @@ class Plan:
             strict=bool(facts["strict"]),
             python=str(facts["python"]),
             timeout=float(facts["timeout"]),
+            memory=float(facts["memory"]),
+            offline=bool(facts["offline"]),
             jobs=jobs,
         )
 
@@ -178,6 +190,8 @@ class Plan:
             "known": [asdict(entry) for entry in self.known.entries],
             "python": self.python,
             "timeout": self.timeout,
+            "memory": self.memory,
+            "offline": self.offline,
         }
 
 

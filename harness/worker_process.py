@@ -11,6 +11,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -60,10 +61,15 @@ class WorkerDied(Exception):
 class WorkerProcess:
     """One process running `harness/worker/` in some interpreter, with its output in a temporary file.
 
+    `path` holds folders whose packages come before the interpreter's own; `memory` limits what it may allocate, in
+    bytes.
+
     Raises `OSError` when the interpreter cannot be started.
     """
 
-    def __init__(self, python: str, cwd: Path | None) -> None:
+    def __init__(
+        self, python: str, cwd: Path | None, path: Sequence[Path] = (), memory: int | None = None
+    ) -> None:
         # The child appends, so the file can be emptied between two cases.
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 # open as long as the process
         flags = fcntl.fcntl(self._output, fcntl.F_GETFL)
@@ -74,6 +80,11 @@ class WorkerProcess:
         environment = {**os.environ, **ENVIRONMENT}
         # It would take the current directory, where a user's own target lies, off the path.
         environment.pop("PYTHONSAFEPATH", None)
+        if path:
+            before = [str(folder) for folder in path]
+            environment["PYTHONPATH"] = os.pathsep.join([*before, environment.get("PYTHONPATH", "")]).rstrip(
+                os.pathsep
+            )
         try:
             self._process = subprocess.Popen(
                 [python, "-c", BOOTSTRAP, str(WORKER), str(child_reads), str(child_writes)],

@@ -12,7 +12,8 @@ from functools import cached_property
 
 from cases.batch import Batch
 from cases.case import Case
-from cases.spec import EmptyRows, LossSpec, WindowTokens
+from cases.conventions import EmptyRows, WindowTokens
+from cases.spec import LossSpec
 from cases.split import Mode, Split
 from oracles.contract import Contract
 from oracles.count import Count

@@ -15,6 +15,11 @@ Python = Annotated[
 Device = Annotated[str, typer.Option(help="Torch device to compute on.")]
 Timeout = Annotated[float, typer.Option(help="Seconds that one case may take.")]
 
+Memory = Annotated[float, typer.Option(metavar="GB", help="Gigabytes that a target on the CPU may allocate.")]
+Offline = Annotated[
+    bool, typer.Option("--offline", help="Fetch nothing: releases such as trl==1.9.0 must be in the cache.")
+]
+
 
 class TextFormat(StrEnum):
     """How the result of one question is printed."""

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from harness.cli.options import Device, Python, TextFormat, Timeout
+from harness.cli.options import Device, Memory, Offline, Python, TextFormat, Timeout
 
 EXAMPLE: Final = "Example: lossgate replay lossgate-runs/20260101-120000-ab12/cases/3f2a91c7d504.json trl"
 
@@ -22,6 +22,8 @@ def replay(
     python: Python = None,
     device: Device = "cpu",
     timeout: Timeout = 60.0,
+    memory: Memory = 16.0,
+    offline: Offline = False,
 ) -> None:
     """Judge one stored case again: does it conform, does it still diverge, or does it fail otherwise?
 
@@ -33,7 +35,7 @@ def replay(
 
     path = find(case, Path("lossgate-runs"))
     name = target if target is not None else requested_target(path)
-    plan = Plan.of([name], device=device, python=python, timeout=timeout)
+    plan = Plan.of([name], device=device, python=python, timeout=timeout, memory=memory, offline=offline)
     result = replayed(path, name, plan)
     if output is TextFormat.JSON:
         print(json.dumps(result.as_json(), indent=2))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from harness.cli.options import Device, Format, Python, Timeout
+from harness.cli.options import Device, Format, Memory, Offline, Python, Timeout
 
 if TYPE_CHECKING:
     from harness.events import Event, Handler
@@ -53,6 +53,8 @@ def run(
     python: Python = None,
     device: Device = "cpu",
     timeout: Timeout = 60.0,
+    memory: Memory = 16.0,
+    offline: Offline = False,
 ) -> None:
     """Judge targets against the exact oracles: loss and gradient, per loss type, level, beta and dtype.
 
@@ -85,6 +87,8 @@ def run(
             strict=strict,
             python=python,
             timeout=timeout,
+            memory=memory,
+            offline=offline,
             jobs=jobs,
         )
     recorder = prepared.recorder

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
-from harness.cli.options import Device, Python, Timeout
+from harness.cli.options import Device, Memory, Offline, Python, Timeout
 
 EXAMPLE: Final = "Example: lossgate smoke trl"
 
@@ -19,6 +19,8 @@ def smoke(
     python: Python = None,
     device: Device = "cpu",
     timeout: Timeout = 60.0,
+    memory: Memory = 16.0,
+    offline: Offline = False,
 ) -> None:
     """Three cases that a sound adapter passes whatever the implementation's faults.
 
@@ -30,7 +32,15 @@ def smoke(
     from harness.plan import Plan
     from harness.smoke import smoke as checks_of
 
-    plan = Plan.of([target], loss_types=loss_type, device=device, python=python, timeout=timeout)
+    plan = Plan.of(
+        [target],
+        loss_types=loss_type,
+        device=device,
+        python=python,
+        timeout=timeout,
+        memory=memory,
+        offline=offline,
+    )
     with client_for(plan, target) as client:
         typer.echo(client.facts.label)
         checks = []

@@ -13,7 +13,7 @@ from .target import Target, Unavailable
 
 # The name, and the module below `targets` that holds its adapter; imported when it is asked for, so that what one
 # adapter lacks is no trouble of another.
-ADAPTERS = {"trl": "trl"}
+ADAPTERS = {name: name for name in ("trl", "liger", "verl", "openrlhf", "unsloth")}
 PREFIXES = {"fault:": "faults"}
 
 _CALLABLE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")

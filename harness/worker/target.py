@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-LOSS_TYPES = ("grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo", "luspo", "vespo")
+LOSS_TYPES = ("grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo", "luspo", "vespo", "gmpo")
 LEVELS = ("token", "sequence")
 OPTIONS = (
     "beta",
@@ -18,6 +18,8 @@ OPTIONS = (
     "token_advantages",
     "delta",
     "k3_bias_corrected",
+    "k1",
+    "k2",
     "importance_ratio",
     "off_policy_mask",
     "split",
@@ -152,13 +154,13 @@ class Support:
         for what, value, taken in named:
             if value not in taken:
                 return f"{what} {value!r} is not supported, takes {', '.join(taken) or 'none'}"
-        corrected = spec.beta != 0 and spec.kl_estimator == "k3_bias_corrected"
+        estimator = spec.kl_estimator if spec.beta != 0 else "k3"
         needed = (
             ("beta", spec.beta != 0, f"a KL term (beta {spec.beta:g})"),
             ("old_logps", case.old_logps is not None, "old_logps (an off-policy batch)"),
             ("token_advantages", case.advantages.dim() == 2, "advantages of shape (B, T)"),
             ("delta", spec.delta is not None, "delta (a second upper bound of the ratio)"),
-            ("k3_bias_corrected", corrected, "the bias-corrected KL term"),
+            (estimator, estimator != "k3", f"a KL term of estimator {estimator}"),
             ("importance_ratio", case.importance_ratio is not None, "an importance ratio"),
             ("off_policy_mask", spec.off_policy_mask_threshold is not None, "the off-policy sequence mask"),
             ("split", case.split != Split(), "a batch split over ranks or accumulation steps"),
@@ -172,14 +174,16 @@ class Support:
 class Target(ABC):
     """An implementation under test.
 
-    `label` names it with its version; `conventions` are what it settles of what papers leave open;
-    `replaced` says in words what of the library does not run as its users run it.
+    `label` names it with its version; `conventions` are what it settles of what papers leave open, by the names of
+    `cases/conventions.py`; `conventions_by_loss` has what is otherwise for one loss ("cispo"), or for one loss at
+    one level ("grpo/sequence"); `replaced` says in words what of the library does not run as its users run it.
     """
 
     label: str
     versions: Mapping[str, str]
     supports: Support
     conventions: Mapping[str, Any]
+    conventions_by_loss: Mapping[str, Mapping[str, Any]] = {}
     replaced: tuple[str, ...] = ()
 
     def refusal(self, case: TensorCase) -> str | None:
@@ -206,5 +210,6 @@ class Target(ABC):
                 "options": self.supports.options,
             },
             "conventions": dict(self.conventions),
+            "conventions_by_loss": {loss: dict(own) for loss, own in self.conventions_by_loss.items()},
             "replaced": self.replaced,
         }

@@ -10,8 +10,9 @@ import numpy as np
 
 from cases.batch import Batch
 from cases.case import Case
+from cases.conventions import Conventions, EmptyRows, PaddingPromise
 from cases.dtypes import DTYPES, FLOAT32, DType
-from cases.spec import Conventions, EmptyRows, Level, LossSpec, LossType, PaddingPromise
+from cases.spec import Level, LossSpec, LossType
 from cases.split import Split
 
 _FIELDS: dict[str, Any] = {

@@ -15,8 +15,9 @@ from example_batches import batch, case, cases, respecified, same_bits, with_bit
 from hypothesis import given, settings
 
 from cases.case import FORMAT, ID_DIGITS, Case, CaseFormatError
+from cases.conventions import Conventions, EmptyRows, PaddingPromise
 from cases.dtypes import DTYPES, FLOAT64
-from cases.spec import Conventions, EmptyRows, LossSpec, PaddingPromise
+from cases.spec import LossSpec
 from cases.split import Split
 
 CASE = case({"beta": 0.5})

@@ -9,8 +9,9 @@ import pytest
 
 from cases.batch import Batch
 from cases.case import Case, CaseFormatError
+from cases.conventions import Conventions
 from cases.dtypes import DTYPES, FLOAT32
-from cases.spec import Conventions, LossSpec, LossType
+from cases.spec import LossSpec, LossType
 
 BATCH = Batch(
     dtype=FLOAT32,

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from cases.spec import Conventions, EmptyRows, Level, LossSpec, LossType, PaddingPromise
+from cases.conventions import Conventions, EmptyRows, PaddingPromise
+from cases.spec import Level, LossSpec, LossType
 from cases.split import Split
 
 EPSILON = "a number between 0 and 1"

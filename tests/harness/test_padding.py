@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cases.conventions import PaddingPromise
 from cases.dtypes import DTYPES
 from cases.hyperparameters import case_for
 from cases.realisation import realise
 from cases.schedule import padding_descriptions
-from cases.spec import Level, LossType, PaddingPromise
+from cases.spec import Level, LossType
 from harness.asking import Contestant
 from harness.client import WorkerClient
 from harness.events import PaddingChecked

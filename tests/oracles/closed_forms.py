@@ -24,7 +24,8 @@ from typing import Final
 from flint import arb, ctx, fmpq
 
 from cases.case import Case
-from cases.spec import EmptyRows, Level, LossType
+from cases.conventions import EmptyRows
+from cases.spec import Level, LossType
 
 LOSSES: Final = (LossType.GRPO, LossType.BNPO, LossType.DR_GRPO, LossType.DAPO, LossType.CISPO)
 """The losses written down here."""

@@ -29,7 +29,8 @@ from closed_forms import BITS, ClosedForm, Sum, added
 from flint import arb, ctx, fmpq
 
 from cases.case import Case
-from cases.spec import EmptyRows, KLEstimator, Level, LossType, WindowTokens
+from cases.conventions import EmptyRows, WindowTokens
+from cases.spec import KLEstimator, Level, LossType
 from cases.split import Mode
 
 DETACHED: Final = (LossType.CISPO, LossType.VESPO)

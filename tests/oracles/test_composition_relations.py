@@ -21,7 +21,8 @@ from flint import arb, fmpq
 
 from cases.batch import Batch
 from cases.case import Case
-from cases.spec import Conventions, EmptyRows, Level, LossType
+from cases.conventions import Conventions, EmptyRows
+from cases.spec import Level, LossType
 
 ROW_MEANS = (LossType.GRPO, LossType.DR_GRPO)
 NOT_COUNTED = Conventions(EmptyRows.NOT_COUNTED)

@@ -12,9 +12,10 @@ from closed_forms import LOSSES, Sum, closed_form
 from flint import arb
 
 from cases.case import Case
+from cases.conventions import Conventions, EmptyRows
 from cases.descriptions import Description
 from cases.dtypes import DTYPES
-from cases.spec import Conventions, EmptyRows, Level, LossType
+from cases.spec import Level, LossType
 from oracles.completions import Formula
 from oracles.registry import ORACLES
 from oracles.sweep import Gradient, gradient

@@ -14,12 +14,13 @@ from closed_forms_options import closed_form_with_options, drops, micro_batches
 from flint import arb, ctx
 
 from cases.case import Case
+from cases.conventions import Conventions, EmptyRows, WindowTokens
 from cases.descriptions import OPTIONS, Description, OffPolicyMask
 from cases.dtypes import DTYPES
 from cases.hyperparameters import case_for
 from cases.pairwise import covering
 from cases.realisation import realise
-from cases.spec import Conventions, EmptyRows, KLEstimator, Level, LossType, WindowTokens
+from cases.spec import KLEstimator, Level, LossType
 from harness.generation import draw
 from oracles.completions import Formula
 from oracles.expectation import Exact, expect

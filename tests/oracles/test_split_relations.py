@@ -23,7 +23,8 @@ from flint import arb
 
 from cases.batch import Batch
 from cases.case import Case
-from cases.spec import Conventions, KLEstimator, Level, LossType, WindowTokens
+from cases.conventions import Conventions, WindowTokens
+from cases.spec import KLEstimator, Level, LossType
 from cases.split import Mode, Split
 from oracles.expectation import expect
 

@@ -11,8 +11,9 @@ from torch import Tensor
 from ...target import DTYPES, LEVELS, LOSS_TYPES, OPTIONS, Support, Target, TensorCase
 from .steps import Steps
 
-LOSSES = LOSS_TYPES
-"""All that the steps know."""
+LOSSES = tuple(loss_type for loss_type in LOSS_TYPES if loss_type != "gmpo")
+TAKEN = tuple(option for option in OPTIONS if option not in ("k1", "k2"))
+"""The losses and the options that the steps have."""
 
 CLIPPED = ("grpo", "bnpo", "dr_grpo", "dapo", "luspo")
 """Losses with the clipped surrogate."""
@@ -60,7 +61,7 @@ class FaultTarget(Target):
         self.label = f"fault:{fault.name}"
         self.versions: Mapping[str, str] = {}
         self.replaced = (fault.wrong,)
-        self.supports = Support(fault.loss_types, fault.levels, fault.dtypes, OPTIONS)
+        self.supports = Support(fault.loss_types, fault.levels, fault.dtypes, TAKEN)
         self._fault = fault
 
     def refusal(self, case: TensorCase) -> str | None:
@@ -68,7 +69,7 @@ class FaultTarget(Target):
         if unsupported is not None:
             return unsupported
         for option in self._fault.needs:
-            others = tuple(other for other in OPTIONS if other != option)
+            others = tuple(other for other in TAKEN if other != option)
             if Support(options=others).refusal(case) is None:
                 return f"{self.label} changes nothing without the option {option}"
         return None
