@@ -30,6 +30,7 @@ class Ratio(Enum):
     FAR_BELOW = "far_below"
     ONE = "one"
     AT_DELTA = "at_delta"
+    AT_DUAL_CLIP = "at_dual_clip"
     BEYOND_20 = "beyond_20"
     BEYOND_MINUS_20 = "beyond_minus_20"
     OVERFLOW = "overflow"
@@ -173,7 +174,8 @@ OPTIONS: Final[dict[str, tuple[Any, ...]]] = {
     "on_policy": (False, True),
     "token_advantages": (False, True),
     "delta": tuple(Delta),
-    "kl_estimator": tuple(KLEstimator),
+    # k1 and k2 are of few libraries: the boundary phase has them.
+    "kl_estimator": (KLEstimator.K3, KLEstimator.K3_BIAS_CORRECTED),
     "importance": tuple(Importance),
     "off_policy_mask": tuple(OffPolicyMask),
     "split": SPLITS,

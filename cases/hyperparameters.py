@@ -29,7 +29,7 @@ def case_for(description: Description, batch: Batch, loss_type: LossType, level:
 
 def spec_for(description: Description, batch: Batch, loss_type: LossType, level: Level, beta: float) -> LossSpec:
     """The loss spec of a realised description in one cell; options that the loss does not have are left out."""
-    epsilon_low, epsilon_high = description.bounds.value
+    epsilon_low, epsilon_high = _bounds(description, loss_type)
     longer = {
         Horizon.WIDTH: description.columns,
         Horizon.LONGER: description.columns + 3,
@@ -41,8 +41,7 @@ def spec_for(description: Description, batch: Batch, loss_type: LossType, level:
         importance_sampling_level=level,
         beta=beta,
         epsilon_low=epsilon_low,
-        # cispo caps the ratio absolutely: at 1 + epsilon_high the batch lies in the same regions.
-        epsilon_high=1.0 + epsilon_high if loss_type is LossType.CISPO else epsilon_high,
+        epsilon_high=epsilon_high,
         delta=delta_of(description) if loss_type.clips and description.delta is not Delta.NONE else None,
         off_policy_mask_threshold=_threshold(description, batch),
         kl_estimator=description.kl_estimator if beta > 0 else KLEstimator.K3,
@@ -50,6 +49,20 @@ def spec_for(description: Description, batch: Batch, loss_type: LossType, level:
         sapo_temperature_pos=0.5 if dyadic else 1.0,
         sapo_temperature_neg=2.0 if dyadic else 1.05,
     )
+
+
+def _bounds(description: Description, loss_type: LossType) -> tuple[float, float]:
+    """epsilon_low and epsilon_high that put the ratio's bounds where the description has them."""
+    low, high = description.bounds.value
+    match loss_type:
+        case LossType.CISPO:
+            # Its cap is absolute.
+            return low, 1.0 + high
+        case LossType.GMPO:
+            # Its bounds are of the log-ratio.
+            return -math.log1p(-low), math.log1p(high)
+        case _:
+            return low, high
 
 
 def delta_of(description: Description) -> float:

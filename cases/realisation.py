@@ -26,6 +26,7 @@ from cases.spec import Level
 GARBAGE_LOG_RATIO: Final = 5.0
 LARGEST_GARBAGE_LOGP: Final = 8.0
 LARGEST_IMPORTANCE_RATIO: Final = 2.5
+USUAL_DUAL_CLIP: Final = 3.0
 
 Random = np.random.Generator
 
@@ -145,6 +146,8 @@ def _log_ratio(region: Ratio, row: Row, description: Description, dtype: DType, 
             return 0.0
         case Ratio.AT_DELTA:
             return math.log(delta_of(description)) + row.ulps * ulp
+        case Ratio.AT_DUAL_CLIP:
+            return math.log(USUAL_DUAL_CLIP) + row.ulps * ulp
         case Ratio.BEYOND_20:
             size = 20.5 + 20.0 * share
             # Where the dtype has no room for such a ratio, its inverse has.

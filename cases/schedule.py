@@ -41,6 +41,7 @@ _RATIOS: Final = (
     Ratio.JUST_ABOVE_HIGH,
     Ratio.JUST_BELOW_LOW,
     Ratio.AT_DELTA,
+    Ratio.AT_DUAL_CLIP,
 )
 """What a faulty clip or clamp shows at, the most telling first."""
 
@@ -166,6 +167,10 @@ def _kl_and_importance() -> Iterator[Description]:
     for sign in (Advantage.POSITIVE, Advantage.NEGATIVE):
         row = Row(ratios=(Ratio.ABOVE_HIGH,), advantage=sign, reference=Reference.ABOVE)
         yield Description((row,), columns=1, kl_estimator=corrected)
+    for estimator in (KLEstimator.K1, KLEstimator.K2):
+        yield Description(_MIXED, columns=3, kl_estimator=estimator)
+        rows = tuple(replace(row, reference=Reference.FAR_BELOW) for row in _MIXED[:2])
+        yield Description(rows, columns=2, kl_estimator=estimator)
 
 
 def _off_policy() -> Iterator[Description]:

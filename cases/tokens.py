@@ -9,7 +9,7 @@ import numpy as np
 from cases.batch import Batch
 from cases.case import Case
 from cases.dtypes import FloatArray
-from cases.spec import Level
+from cases.spec import Level, LossType
 
 
 class Tokens:
@@ -21,7 +21,8 @@ class Tokens:
         self.batch: Batch = batch
         self.mask = batch.mask
         log_ratios = batch.log_ratios
-        if spec.importance_sampling_level is Level.SEQUENCE:
+        # gmpo clips token by token at either level.
+        if spec.importance_sampling_level is Level.SEQUENCE and spec.loss_type is not LossType.GMPO:
             lengths = np.maximum(batch.lengths, 1)
             means = np.where(batch.mask, log_ratios, 0.0).sum(axis=1) / lengths
             log_ratios = np.broadcast_to(means[:, None], log_ratios.shape)

@@ -25,7 +25,7 @@ def loss(formula: Formula) -> Scalar:
                 for token_loss in clipped_token_losses(completion, formula)
             ]
         )
-        / max(part.token_count, 1)
+        / formula.divisor(max(part.token_count, 1))
         for part in formula.micro_batches
     ]
     return formula.total(means) / formula.pieces

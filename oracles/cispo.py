@@ -4,27 +4,32 @@ $$\mathcal L = \frac{1}{\sum_i n_i} \sum_i \sum_t
     \Big[ \beta \, k3_{it} - \mathrm{sg}\big(\min(r_{it}, \epsilon_{high})\big) A_{it} \, \ell_{it} \Big]$$
 
 Source: MiniMax-M1 2025, arXiv 2506.13585, equations 4 and 5, in the one-sided form with an absolute cap of
-Khatri et al. 2025 (ScaleRL), arXiv 2510.13786; `epsilon_high` is that cap, not 1 plus it.
+Khatri et al. 2025 (ScaleRL), arXiv 2510.13786; `epsilon_high` is that cap, not 1 plus it. A convention adds the
+lower bound $1 - \epsilon_{low}$.
 """
 
 from __future__ import annotations
 
+from cases.conventions import CispoClip
 from oracles.completions import Completion, Formula
-from oracles.operations import minimum, stop_gradient
+from oracles.operations import clip, stop_gradient
+from oracles.ratios import ratios
 from oracles.scalar import Scalar
-from oracles.terms import ratios, token_losses
+from oracles.terms import token_losses
 
 
 def loss(formula: Formula) -> Scalar:
     """The loss of a step; 0 where no completion has a token."""
     step = [token_loss for completion in formula.non_empty for token_loss in _losses(completion, formula)]
-    return formula.total(step) / formula.window_tokens
+    return formula.total(step) / formula.divisor(formula.window_tokens)
 
 
 def _losses(completion: Completion, formula: Formula) -> list[Scalar]:
+    p = formula.parameters
     ratio = ratios(completion, formula)
+    low = p.ratio_low if p.conventions.cispo_clip is CispoClip.TWO_SIDED else None
     policy = [
-        -(stop_gradient(minimum(r, formula.parameters.ratio_cap)) * token.advantage * token.logp)
+        -(stop_gradient(clip(r, low, p.ratio_cap)) * token.advantage * token.logp)
         for r, token in zip(ratio, completion, strict=True)
     ]
     return token_losses(completion, policy, ratio, formula)

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from cases.batch import Batch
 from cases.case import Case
-from cases.conventions import EmptyRows, WindowTokens
+from cases.conventions import Conventions, EmptyRows, WindowTokens
 from cases.spec import LossSpec
 from cases.split import Mode, Split
 from oracles.contract import Contract
@@ -74,6 +74,27 @@ class Parameters:
     def number(self, value: float) -> Scalar:
         """A hyper-parameter or constant of the formula."""
         return self.tape.number(value)
+
+    @property
+    def conventions(self) -> Conventions:
+        """What the papers leave open, as it is settled for this case."""
+        return self.spec.conventions
+
+    def around_zero(self, bound: float | None) -> tuple[Scalar, Scalar] | tuple[None, None]:
+        """-bound and bound, where there is one."""
+        return (None, None) if bound is None else (self.number(-bound), self.number(bound))
+
+    @cached_property
+    def log_ratio_bounds(self) -> tuple[Scalar | None, Scalar | None]:
+        """What a log-ratio is clipped to before its exponential is taken."""
+        low, high = self.conventions.log_ratio_bounds
+        return None if low is None else self.number(low), None if high is None else self.number(high)
+
+    @cached_property
+    def dual_clip(self) -> Scalar | None:
+        """The bound of the ratio where the advantage is below 0, where there is one."""
+        bound = self.conventions.dual_clip
+        return None if bound is None else self.tape.ratio_bound(self.tape.number(bound))
 
     @cached_property
     def beta(self) -> Scalar | None:
@@ -160,7 +181,7 @@ class Formula:
     @property
     def rows(self) -> Count:
         """B: the completions of the step, as the conventions count them; 1 where there are none."""
-        if self.parameters.spec.conventions.empty_rows is EmptyRows.NOT_COUNTED:
+        if self.parameters.conventions.empty_rows is EmptyRows.NOT_COUNTED:
             return Count.of(max(len(self.non_empty), 1))
         return Count.of(len(self.micro_batches[0].completions)).times(*self._pieces)
 
@@ -181,11 +202,20 @@ class Formula:
         if split.is_whole:
             return Count.of(step)
         share = Fraction(split.accumulation_steps, split.steps_per_generation)
-        exact = self.parameters.spec.conventions.window_tokens is WindowTokens.EXACT or split.mode is Mode.EVAL
+        exact = self.parameters.conventions.window_tokens is WindowTokens.EXACT or split.mode is Mode.EVAL
         tokens = Fraction(step) if exact else max(self.generation_tokens, 1) * share
         # The tokens are counted on ranks, and the mean over ranks undoes that; a share of them may be taken.
         apart = Count.of(split.ranks, split.ranks, share)
         return Count(tokens, 1 + apart.roundings, 1 + apart.steps)
+
+    def divisor(self, tokens: int | Count) -> Count:
+        """What a sum over so many tokens is divided by, as the conventions have it."""
+        count = tokens if isinstance(tokens, Count) else Count.of(tokens)
+        epsilon = self.parameters.conventions.denominator_epsilon
+        if epsilon == 0.0:
+            return count
+        # The sum of the two is rounded.
+        return Count(count.value + Fraction(epsilon), count.roundings + 1, count.steps + 1)
 
     def total(self, terms: Sequence[Scalar]) -> Scalar:
         """The sum of any number of terms, in any order."""

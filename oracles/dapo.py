@@ -20,4 +20,4 @@ def loss(formula: Formula) -> Scalar:
     step = [
         token_loss for completion in formula.non_empty for token_loss in clipped_token_losses(completion, formula)
     ]
-    return formula.total(step) / formula.window_tokens
+    return formula.total(step) / formula.divisor(formula.window_tokens)

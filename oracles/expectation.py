@@ -14,6 +14,7 @@ from flint import arb
 from cases.case import Case
 from cases.dtypes import FloatArray
 from oracles.completions import Formula
+from oracles.kl import separate_kl
 from oracles.registry import ORACLES
 from oracles.sweep import Gradient, gradient
 
@@ -83,6 +84,9 @@ def _expect(case: Case, assumed: tuple[bool, ...]) -> tuple[Expectation, int]:
     """One expectation, and how many jumps rounding leaves undecided."""
     formula = Formula.of(case, assumed)
     loss = ORACLES[case.spec.loss_type].loss(formula)
+    apart = separate_kl(formula)
+    if apart is not None:
+        loss = loss + apart
     positions = list(formula.leaves)
     slopes = gradient(loss, list(formula.leaves.values()))
     overflows = np.zeros(case.batch.mask.shape, dtype=bool)

@@ -18,7 +18,7 @@ from oracles.terms import clipped_token_losses
 def loss(formula: Formula) -> Scalar:
     """The loss of a batch; 0 where no completion has a token."""
     means = [
-        formula.total(clipped_token_losses(completion, formula)) / len(completion)
+        formula.total(clipped_token_losses(completion, formula)) / formula.divisor(len(completion))
         for completion in formula.non_empty
     ]
     return formula.total(means) / formula.rows

@@ -80,11 +80,16 @@ def minimum(a: Scalar, b: Scalar) -> Scalar:
     return _decision(a.tape, "minimum", (a, b), value, mid, max(upper - mid, mid - lower))
 
 
-def clip(x: Scalar, low: Scalar, high: Scalar) -> Scalar:
-    """min(max(x, low), high) with constant bounds. Where rounding can decide either way, both are tried."""
+def clip(x: Scalar, low: Scalar | None, high: Scalar | None) -> Scalar:
+    """min(max(x, low), high) with constant bounds, None where there is none.
+
+    Where rounding can decide either way, both are tried.
+    """
     doubt = 0.0
     value, mid = x.value, x.mid
     for bound, side in ((low, -1.0), (high, 1.0)):
+        if bound is None:
+            continue
         beyond = side * float(x.value - bound.value)
         slack = x.radius + bound.radius
         if not math.isinf(beyond) and abs(beyond) <= slack:

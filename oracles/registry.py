@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cases.spec import LossSpec, LossType
-from oracles import bnpo, cispo, dapo, dr_grpo, grpo, luspo, sapo, vespo
+from oracles import bnpo, cispo, dapo, dr_grpo, gmpo, grpo, luspo, sapo, vespo
 from oracles.completions import Formula
 from oracles.scalar import Scalar
 
@@ -38,4 +38,5 @@ ORACLES: Final = {
     LossType.SAPO: Oracle(sapo.loss, _SOFT),
     LossType.LUSPO: Oracle(luspo.loss, _CLIPPED),
     LossType.VESPO: Oracle(vespo.loss, _SOFT),
+    LossType.GMPO: Oracle(gmpo.loss, _CLIPPED),
 }

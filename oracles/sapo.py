@@ -11,13 +11,17 @@ from __future__ import annotations
 
 from oracles.completions import Completion, Formula, Parameters, Token
 from oracles.operations import sigmoid
+from oracles.ratios import ratios
 from oracles.scalar import Scalar
-from oracles.terms import ratios, token_losses
+from oracles.terms import token_losses
 
 
 def loss(formula: Formula) -> Scalar:
     """The loss of a step; 0 where no completion has a token."""
-    means = [formula.total(_losses(completion, formula)) / len(completion) for completion in formula.non_empty]
+    means = [
+        formula.total(_losses(completion, formula)) / formula.divisor(len(completion))
+        for completion in formula.non_empty
+    ]
     return formula.total(means) / formula.rows
 
 

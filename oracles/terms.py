@@ -1,57 +1,31 @@
-"""The pieces that several losses share: ratios, the clipped surrogate, the KL term, off-policy corrections.
+"""The pieces that several losses share: the clipped surrogate, off-policy corrections, the loss of a token.
 
-Sources: Schulman et al. 2017, arXiv 1707.06347 (clipped surrogate); Shao et al. 2024, arXiv 2402.03300 (k3
-inside the token sum); Zheng et al. 2025, arXiv 2507.18071 (the length-normalised ratio of a completion);
-INTELLECT-2 2025, arXiv 2505.07291 (two-sided clip); DeepSeek-AI 2025, arXiv 2512.02556 (bias-corrected KL and
-off-policy sequence mask).
+Sources: Schulman et al. 2017, arXiv 1707.06347 (clipped surrogate); Ye et al. 2019, arXiv 1912.09729 (dual clip);
+INTELLECT-2 2025, arXiv 2505.07291 (two-sided clip); DeepSeek-AI 2025, arXiv 2512.02556 (off-policy sequence mask).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cases.spec import KLEstimator, Level
+from cases.conventions import KLAggregation
 from oracles.completions import Completion, Formula, Parameters, Token
-from oracles.operations import clip, exp, minimum, stop_gradient, stored
+from oracles.kl import kl_term
+from oracles.operations import clip, minimum, stop_gradient
+from oracles.ratios import ratios
 from oracles.scalar import Scalar
-
-
-def ratios(completion: Completion, formula: Formula) -> list[Scalar]:
-    r"""The importance ratio of every token.
-
-    Token level: $r_{it} = \exp(\ell_{it} - \ell^{old}_{it})$. Sequence level: every token has
-    $s_i = \exp\big(\frac{1}{n_i} \sum_t (\ell_{it} - \ell^{old}_{it})\big)$.
-    """
-    log_ratios = [token.logp - token.old_logp for token in completion]
-    if formula.parameters.spec.importance_sampling_level is Level.TOKEN:
-        return [exp(log_ratio) for log_ratio in log_ratios]
-    return [exp(formula.total(log_ratios) / len(completion))] * len(completion)
 
 
 def clipped_surrogate(ratio: Scalar, advantage: Scalar, p: Parameters) -> Scalar:
     r"""$\min\big(\min(r, \delta) A, \mathrm{clip}(r, 1 - \epsilon_{low}, 1 + \epsilon_{high}) A\big)$.
 
-    Without `delta`, the first ratio has no bound.
+    Without `delta`, the first ratio has no bound. A dual clip $c$ makes it at least $c A$ where $A < 0$.
     """
     first = ratio if p.delta is None else minimum(ratio, p.delta)
-    return minimum(first * advantage, clip(ratio, p.ratio_low, p.ratio_high) * advantage)
-
-
-def k3(token: Token) -> Scalar:
-    r"""$e^{\ell^{ref} - \ell} - (\ell^{ref} - \ell) - 1$, Schulman's estimator of the KL divergence.
-
-    Raises `ValueError` when the batch has no reference log-probabilities.
-    """
-    if token.ref_logp is None:
-        raise ValueError("ref_logps: got None, takes a tensor when beta is not 0")
-    x = token.ref_logp - token.logp
-    return stored(exp(x) - x - 1)
-
-
-def kl_term(token: Token, ratio: Scalar, p: Parameters) -> Scalar:
-    r"""$k3_{it}$; bias-corrected, $r_{it} \, k3_{it}$, with the gradient through both."""
-    estimate = k3(token)
-    return estimate * ratio if p.spec.kl_estimator is KLEstimator.K3_BIAS_CORRECTED else estimate
+    surrogate = minimum(first * advantage, clip(ratio, p.ratio_low, p.ratio_high) * advantage)
+    if p.dual_clip is None or advantage.mid >= 0:
+        return surrogate
+    return -minimum(-surrogate, -(p.dual_clip * advantage))
 
 
 def keeps(completion: Completion, formula: Formula) -> list[bool]:
@@ -83,15 +57,17 @@ def token_losses(
     r"""$M_{it} \, \rho_{it} \, L_{it} + \beta \, \mathrm{KL}_{it}$ for every token of a completion.
 
     The off-policy mask $M$ and the importance ratio $\rho$ are factors of the policy term $L$ alone; with
-    `weighs_ratio` False the ratio is no factor, because $L$ has it already.
+    `weighs_ratio` False the ratio is no factor, because $L$ has it already. There is no KL term where a convention
+    averages it by itself.
     """
     p = formula.parameters
+    beta = p.beta if p.conventions.kl_aggregation is KLAggregation.WITH_POLICY else None
     losses = []
     for token, term, r, kept in zip(completion, policy, ratio, keeps(completion, formula), strict=True):
         rho = token.importance_ratio if weighs_ratio else None
         weighted = term if rho is None else term * rho
         kept_term = weighted if kept else p.number(0.0)
-        losses.append(kept_term if p.beta is None else kept_term + p.beta * kl_term(token, r, p))
+        losses.append(kept_term if beta is None else kept_term + beta * kl_term(token, r, p))
     return losses
 
 

@@ -22,8 +22,9 @@ from typing import Final
 
 from oracles.completions import Completion, Formula, Parameters, Token
 from oracles.operations import clip, exp, log, stop_gradient
+from oracles.ratios import ratios
 from oracles.scalar import Scalar
-from oracles.terms import ratios, token_losses
+from oracles.terms import token_losses
 
 _LOG_HIGH: Final = 20.0
 _SMALLEST: Final = 1e-8
@@ -32,7 +33,7 @@ _SMALLEST: Final = 1e-8
 def loss(formula: Formula) -> Scalar:
     """The loss of a step; 0 where no completion has a token."""
     step = [token_loss for completion in formula.non_empty for token_loss in _losses(completion, formula)]
-    return formula.total(step) / formula.window_tokens
+    return formula.total(step) / formula.divisor(formula.window_tokens)
 
 
 def _losses(completion: Completion, formula: Formula) -> list[Scalar]:
