@@ -8,7 +8,8 @@ from typing import Final
 
 from cases.case import Case
 from cases.conventions import Conventions, PaddingPromise
-from cases.spec import LossSpec
+from cases.dtypes import DType
+from cases.spec import Level, LossSpec, LossType
 from harness.client import Outcome, TargetFacts, WorkerClient
 from harness.events import CaseJudged
 from harness.judge import Judgement, agree, bits_equal, judge
@@ -20,21 +21,6 @@ REPEAT_EVERY: Final = 16
 SURFACE: Final = "logps"
 
 _NOT_REPEATED: Final = (Verdict.UNSUPPORTED, Verdict.CRASH, Verdict.TIMEOUT)
-
-
-@dataclass(frozen=True)
-class Question:
-    """A case to put, the regions it is in, the number of its description in the run, and the phase."""
-
-    case: Case
-    regions: tuple[str, ...]
-    description: int
-    phase: str
-
-    @property
-    def repeats(self) -> bool:
-        """Whether the case is put twice even if the answer conforms."""
-        return self.description % REPEAT_EVERY == 0
 
 
 @dataclass(frozen=True)
@@ -63,6 +49,11 @@ class Contestant:
             return case
         return replace(case, spec=replace(case.spec, conventions=conventions))
 
+    def takes(self, loss_type: LossType, level: Level, dtype: DType) -> bool:
+        """Whether the target says that it has a loss at a level in a dtype."""
+        supports = self.facts.supports
+        return loss_type in supports.loss_types and level in supports.levels and dtype.name in supports.dtypes
+
     def cell(self, case: Case) -> Cell:
         """The row of the table that a case belongs to."""
         return Cell(
@@ -78,6 +69,21 @@ class Contestant:
     def judged(self, case: Case) -> Judgement:
         """Put a case and judge the answer, once."""
         return judge(case, expect(case), self.client.ask(case, self.device))
+
+
+@dataclass(frozen=True)
+class Question:
+    """A case to put, the regions it is in, the number of its description in the run, and the phase."""
+
+    case: Case
+    regions: tuple[str, ...]
+    description: int
+    phase: str
+
+    @property
+    def repeats(self) -> bool:
+        """Whether the case is put twice even if the answer conforms."""
+        return self.description % REPEAT_EVERY == 0
 
 
 def put(question: Question, contestants: Sequence[Contestant]) -> Iterator[CaseJudged]:

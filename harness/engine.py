@@ -18,7 +18,7 @@ from harness.events import CaseJudged, Event, PaddingChecked, RunFinished, RunSt
 from harness.exit_codes import ExitCode
 from harness.generation import Scheduled, schedule
 from harness.jobs import judged_by_jobs
-from harness.judging import judged_entry, open_contestants, questions
+from harness.judging import cell_count, judged_entry, open_contestants, questions
 from harness.outcome import TargetUnavailable
 from harness.padding import check as check_padding
 from harness.plan import Plan
@@ -44,8 +44,8 @@ def execute(plan: Plan, emit: Emit, earlier: Earlier = NOTHING) -> ExitCode:
         contestants = open_contestants(plan, stack)
         targets = {one.facts.label: as_facts(one.facts) for one in contestants}
         earlier.check_targets(targets)
-        emit(RunStarted(targets, len(entries) * plan.cells_per_target * len(contestants)))
-        tally = Tally()
+        emit(RunStarted(targets, len(entries) * cell_count(plan, contestants)))
+        tally = Tally(list(targets))
         exit_code, complete = ExitCode.INTERRUPTED, False
         try:
             for event in _events(plan, entries, contestants, earlier, tally):
@@ -71,6 +71,7 @@ def as_facts(facts: TargetFacts) -> dict[str, Any]:
         "torch": facts.torch,
         "platform": facts.platform,
         "replaced": list(facts.replaced),
+        "supports": asdict(facts.supports),
         "conventions": _declared(facts.conventions, Conventions()),
         "conventions_by_loss": {
             loss: _declared(own, facts.conventions) for loss, own in facts.conventions_by_loss.items()
@@ -118,8 +119,8 @@ def _judged(
     stored: Sequence[Record],
 ) -> Iterator[CaseJudged]:
     """Every scheduled description: from the records of an earlier run as far as they go, then from the targets."""
-    size = plan.cells_per_target * len(contestants)
-    whole = len(stored) // size
+    size = cell_count(plan, contestants)
+    whole = len(stored) // size if size else 0
     for number, entry in enumerate(entries[:whole]):
         yield from _stored(plan, entry, contestants, stored[number * size :])
     rest = list(stored[whole * size :])
@@ -142,8 +143,8 @@ def _stored(
     plan: Plan, entry: Scheduled, contestants: Sequence[Contestant], stored: Sequence[Record]
 ) -> Iterator[CaseJudged]:
     records = iter(stored)
-    for question in questions(plan, entry):
-        for one in contestants:
+    for question, having in questions(plan, entry, contestants):
+        for one in having:
             case = one.under_conventions(question.case)
             yield CaseJudged(matching([next(records)], case.id), case, 0.0, stored=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from itertools import product
 from pathlib import Path
 
 from cases.hyperparameters import case_for
@@ -18,16 +19,24 @@ from harness.plan import Plan
 
 
 def client_for(plan: Plan, target: str) -> WorkerClient:
-    """The client of one target of a plan, not started yet."""
+    """The client of one target of a plan, not started yet; a release is fetched, where the cache lacks it.
+
+    Raises `TargetUnavailable` when there is no such release, or it cannot be fetched.
+    """
+    return _client(plan, overlay_of(target, plan.python, offline=plan.offline))
+
+
+def _client(plan: Plan, overlay: Overlay) -> WorkerClient:
     options = {"device": plan.device}
     if len(plan.loss_types) == 1:
         options["loss_type"] = str(plan.loss_types[0])
     return WorkerClient(
         plan.python,
-        target,
+        overlay.target,
         options,
         cwd=Path.cwd(),
         timeout=plan.timeout,
+        path=overlay.folders,
         # Drivers of other devices reserve far more addresses than they use.
         memory=int(plan.memory * 2**30) if plan.device == "cpu" else None,
     )
@@ -35,28 +44,50 @@ def client_for(plan: Plan, target: str) -> WorkerClient:
 
 def open_contestants(plan: Plan, stack: ExitStack) -> list[Contestant]:
     """Start every target of a plan; leaving `stack` ends them. Raises `TargetUnavailable`."""
-    clients = [stack.enter_context(client_for(plan, target)) for target in plan.targets]
-    return [Contestant(client, client.facts, plan.device, plan.known, plan.strict) for client in clients]
+    # All are there before the first is started: that takes seconds, a wrong name none.
+    overlays = [overlay_of(target, plan.python, offline=plan.offline) for target in plan.targets]
+    clients = [stack.enter_context(_client(plan, overlay)) for overlay in overlays]
+    facts = [overlay.told(client.facts) for overlay, client in zip(overlays, clients, strict=True)]
+    told = distinct(facts, plan.targets)
+    return [
+        Contestant(client, one, plan.device, plan.known, plan.strict)
+        for client, one in zip(clients, told, strict=True)
+    ]
 
 
-def questions(plan: Plan, entry: Scheduled) -> Iterator[Question]:
-    """One scheduled description in every cell."""
-    for dtype in plan.dtypes:
-        for level in plan.levels:
-            batch = realise(entry.description, dtype, level)
-            known: dict[tuple[object, bool, bool], tuple[str, ...]] = {}
-            for loss_type in plan.loss_types:
-                for beta in plan.betas:
-                    case = case_for(entry.description, batch, loss_type, level, beta)
-                    # What regions depend on, beside the batch: the bounds, the loss's own parameters, and
-                    # whether there is a KL term.
-                    key = (case.spec.ratio_bounds, loss_type is LossType.SAPO, beta > 0)
-                    if key not in known:
-                        known[key] = regions_of(case)
-                    yield Question(case, known[key], entry.number, entry.phase)
+def cell_count(plan: Plan, contestants: Sequence[Contestant]) -> int:
+    """How many rows of the table there are: the plan's cells that each target has."""
+    cells = product(plan.loss_types, plan.levels, plan.dtypes, contestants)
+    return len(plan.betas) * sum(one.takes(loss_type, level, dtype) for loss_type, level, dtype, one in cells)
+
+
+def questions(
+    plan: Plan, entry: Scheduled, contestants: Sequence[Contestant]
+) -> Iterator[tuple[Question, Sequence[Contestant]]]:
+    """One scheduled description in every cell, with the targets that have it."""
+    for dtype, level in product(plan.dtypes, plan.levels):
+        having = {
+            loss_type: tuple(one for one in contestants if one.takes(loss_type, level, dtype))
+            for loss_type in plan.loss_types
+        }
+        if not any(having.values()):
+            continue
+        batch = realise(entry.description, dtype, level)
+        known: dict[tuple[object, ...], tuple[str, ...]] = {}
+        for loss_type, beta in product(plan.loss_types, plan.betas):
+            if not having[loss_type]:
+                continue
+            case = case_for(entry.description, batch, loss_type, level, beta)
+            # What regions depend on, beside the batch: the bounds, the loss's own parameters, and whether there
+            # is a KL term.
+            own = loss_type if loss_type in (LossType.SAPO, LossType.GMPO) else None
+            key = (case.spec.ratio_bounds, own, beta > 0)
+            if key not in known:
+                known[key] = regions_of(case)
+            yield Question(case, known[key], entry.number, entry.phase), having[loss_type]
 
 
 def judged_entry(plan: Plan, entry: Scheduled, contestants: Sequence[Contestant]) -> Iterator[CaseJudged]:
     """What becomes of one scheduled description."""
-    for question in questions(plan, entry):
-        yield from put(question, contestants)
+    for question, having in questions(plan, entry, contestants):
+        yield from put(question, having)

@@ -80,7 +80,8 @@ def check(plan: Plan, contestants: Sequence[Contestant]) -> Iterator[PaddingChec
                     for beta in plan.betas:
                         case = case_for(description, batch, loss_type, level, beta)
                         for one in contestants:
-                            yield from _checked(one, one.under_conventions(case))
+                            if one.takes(loss_type, level, dtype):
+                                yield from _checked(one, one.under_conventions(case))
 
 
 def _checked(one: Contestant, case: Case) -> Iterator[PaddingChecked]:

@@ -169,11 +169,6 @@ class Plan:
             jobs=jobs,
         )
 
-    @property
-    def cells_per_target(self) -> int:
-        """How many rows of the table each target gets."""
-        return len(self.loss_types) * len(self.levels) * len(self.betas) * len(self.dtypes)
-
     def as_facts(self) -> dict[str, Any]:
         """The plan as JSON data for the record of the run."""
         return {

@@ -54,9 +54,10 @@ class _PaddingTally:
 
 
 class Tally:
-    """Takes every judged case in order."""
+    """Takes every judged case of some targets, by their labels, in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, targets: Sequence[str]) -> None:
+        self._targets = tuple(targets)
         self._cells: dict[Cell, _CellTally] = {}
         self._case_set = hashlib.sha256()
         self._padding: defaultdict[str, dict[str, _PaddingTally]] = defaultdict(dict)
@@ -120,7 +121,7 @@ class Tally:
         """What the verdicts add up to."""
         if any(cell.verdict.fails for cell in self._cells.values()):
             return ExitCode.DIVERGES
-        compared: defaultdict[str, int] = defaultdict(int)
+        compared = dict.fromkeys(self._targets, 0)
         for cell, tally in self._cells.items():
             compared[cell.target] += tally.compared
         if not all(compared.values()) or self.missing_regions:

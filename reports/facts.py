@@ -76,6 +76,31 @@ def padding_summary(facts: Facts, target: str) -> str:
     return f"values at masked positions: {'; '.join(parts)}" if parts else ""
 
 
+def not_supported(facts: Facts, target: str) -> str:
+    """What was asked for and a target does not have, in words; "" where it has all."""
+    supports = facts.get("targets", {}).get(target, {}).get("supports", {})
+    parts = []
+    for name, what in (("loss_types", "loss type"), ("levels", "level"), ("dtypes", "dtype")):
+        lacking = [asked for asked in facts.get(name, []) if name in supports and asked not in supports[name]]
+        if lacking:
+            parts.append(f"{what} {', '.join(lacking)}")
+    return f"not supported: {'; '.join(parts)}" if parts else ""
+
+
+def conventions_summary(facts: Facts, target: str) -> str:
+    """The conventions that a target is judged under, where they are not the usual ones; "" where they are."""
+    about = facts.get("targets", {}).get(target, {})
+    usual = {name: value for name, value in about.get("conventions", {}).items() if name != "padding"}
+    parts = [f"{_words(name)} {_text(value)}" for name, value in usual.items()]
+    for loss, own in about.get("conventions_by_loss", {}).items():
+        parts += [f"{_words(name)} {_text(value)} ({loss})" for name, value in own.items()]
+    return f"conventions: {', '.join(parts)}" if parts else ""
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
 _SEEN: Final = {
     (False, True): "ignored as promised",
     (False, False): "ignored",

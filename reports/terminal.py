@@ -13,7 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from reports.facts import INCOMPLETE, Facts, is_complete, padding_summary
+from reports.facts import INCOMPLETE, Facts, conventions_summary, is_complete, not_supported, padding_summary
 from reports.notation import divergence, one_line
 from reports.records import Verdict
 from reports.table import QUANTITIES, summary
@@ -64,14 +64,23 @@ def render(table: pd.DataFrame, facts: Facts, console: Console, show_all: bool =
     for target in summary(table):
         sentence = target.sentence if complete else f"so far, {target.sentence}"
         console.print(Text(one_line(sentence), style=_style(target.verdict)))
-        padding = padding_summary(facts, target.target)
-        if padding:
-            console.print(Text(f"  {padding}", style="dim"))
+        _print_about(target.target, facts, console)
+    judged = set(table["target"])
+    for label in facts.get("targets", {}):
+        if label not in judged:
+            console.print(Text(f"{one_line(label)}: nothing was judged", style="bold red"))
+            _print_about(label, facts, console)
     if table.empty:
-        console.print(Text("nothing was judged: the run holds no rows", style="bold red"))
+        console.print(Text("the run holds no rows", style="bold red"))
     about = [f"{name} {facts[name]}" for name in _ABOUT if facts.get(name) is not None]
     if about:
         console.print(Text("  ".join(one_line(part) for part in about).replace("_", " "), style="dim"))
+
+
+def _print_about(target: str, facts: Facts, console: Console) -> None:
+    for words in (said(facts, target) for said in (not_supported, conventions_summary, padding_summary)):
+        if words:
+            console.print(Text(f"  {words}", style="dim"))
 
 
 def _count(number: int, noun: str) -> str:

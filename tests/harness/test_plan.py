@@ -13,7 +13,8 @@ def test_the_default_is_the_gate() -> None:
     """ci: a fixed seed, 64 examples, both levels, all losses, beta 0 and 0.04, three dtypes."""
     plan = Plan.of(["trl"])
     assert (plan.seed, plan.examples) == (0, 64)
-    assert plan.cells_per_target == 8 * 2 * 2 * 3
+    assert (plan.loss_types, plan.levels, plan.betas) == (tuple(LossType), tuple(Level), (0.0, 0.04))
+    assert [dtype.name for dtype in plan.dtypes] == ["float64", "float32", "bfloat16"]
 
 
 def test_nightly_takes_a_fresh_seed_and_more() -> None:

@@ -33,7 +33,7 @@ FACTS: dict[str, Any] = {
         "trl 1.16.0": {
             "versions": {"trl": "1.16.0", "torch": "2.9.0"},
             "replaced": ["accelerator", "_get_per_token_logps"],
-            "conventions": {"empty_rows": "counted", "padding": ["finite", "huge"]},
+            "conventions": {"padding": ["finite", "huge"]},
         }
     },
 }
@@ -121,6 +121,22 @@ def test_terminal_of_a_green_run_is_one_line(record: MakeRecord, rows_of: RowsOf
     assert shown(cell_table(rows_of([record()]))) == ["trl 1.16.0: 1 cell, 1 case: conforms", ABOUT]
 
 
+def test_terminal_says_what_a_target_lacks_and_declares(record: MakeRecord, rows_of: RowsOf) -> None:
+    """What was asked for and is not there, and the conventions that the verdict rests on, in a line each."""
+    target = {
+        "supports": {"loss_types": ["grpo"], "levels": ["token"], "dtypes": ["float32"]},
+        "conventions": {"dual_clip": 3.0, "padding": ["finite"]},
+        "conventions_by_loss": {"cispo": {"cispo_clip": "two_sided"}},
+    }
+    facts = {**FACTS, "targets": {"trl 1.16.0": target}, "loss_types": ["grpo", "vespo"], "dtypes": ["float32"]}
+    assert shown(cell_table(rows_of([record()])), facts) == [
+        "trl 1.16.0: 1 cell, 1 case: conforms",
+        "  not supported: loss type vespo",
+        "  conventions: dual clip 3.0, cispo clip two_sided (cispo)",
+        ABOUT,
+    ]
+
+
 @pytest.mark.parametrize("facts", [{}, {"complete": False}])
 def test_terminal_says_first_that_a_run_is_incomplete(mixed: pd.DataFrame, facts: dict[str, Any]) -> None:
     """A run that does not say it came to its end is never shown as if it had."""
@@ -131,7 +147,7 @@ def test_terminal_says_first_that_a_run_is_incomplete(mixed: pd.DataFrame, facts
 def test_a_run_without_rows_is_not_shown_as_green(rows_of: RowsOf) -> None:
     """Silence would read as success."""
     nothing = cell_table(rows_of([]))
-    assert shown(nothing) == ["nothing was judged: the run holds no rows", ABOUT]
+    assert shown(nothing) == ["trl 1.16.0: nothing was judged", "the run holds no rows", ABOUT]
     assert "nothing was judged" in markdown.render(nothing, FACTS)
 
 
@@ -159,7 +175,7 @@ def test_markdown_holds_everything(mixed: pd.DataFrame) -> None:
     assert "| seed | 0 |" in text
     assert "| case set | 3f2a91c7 |" in text
     assert "| lossgate | 0.1.0 |" in text
-    assert "trl 1.16.0, torch 2.9.0 | accelerator, \\_get\\_per\\_token\\_logps | empty\\_rows counted" in text
+    assert "trl 1.16.0, torch 2.9.0 | accelerator, \\_get\\_per\\_token\\_logps | padding finite, huge" in text
     assert "- **trl 1.16.0: 5 cells" in text
     cells = [line for line in text.splitlines() if "| logps |" in line]
     assert len(cells) == len(mixed)
