@@ -14,10 +14,8 @@ A case that diverges and matches is `known` instead: it stays visible, and does 
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from cases.dtypes import DTYPES
@@ -25,8 +23,6 @@ from cases.regions import REGIONS
 from cases.spec import Level, LossType
 from harness.errors import UsageError, did_you_mean
 from reports.records import Cell
-
-DEFAULT_FILE: Final = Path("lossgate.toml")
 
 _CELL_KEYS: Final = ("loss_type", "level", "dtype", "beta")
 _KEYS: Final = ("target", *_CELL_KEYS, "region", "reason", "witness", "link")
@@ -61,23 +57,11 @@ class KnownDivergences:
     entries: tuple[Known, ...] = ()
 
     @classmethod
-    def load(cls, path: Path | None) -> KnownDivergences:
-        """Read a file; None reads `lossgate.toml` in the current folder, if there is one.
-
-        Raises `UsageError` naming the file, the entry and the key when one cannot be read.
-        """
-        if path is None:
-            if not DEFAULT_FILE.is_file():
-                return cls()
-            path = DEFAULT_FILE
-        try:
-            data = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise UsageError(f"cannot read {path}: {error}") from error
-        entries = data.get("known", [])
+    def read(cls, entries: Any, where: str) -> KnownDivergences:
+        """Read the entries of a file. Raises `UsageError` naming the file, the entry and the key that is wrong."""
         if not isinstance(entries, list):
-            raise UsageError(f"{path}: known: takes entries that begin with [[known]]")
-        return cls(tuple(_entry(entry, f"{path}: known entry {n}") for n, entry in enumerate(entries, 1)))
+            raise UsageError(f"{where}: known: takes entries that begin with [[known]]")
+        return cls(tuple(_entry(entry, f"{where}: known entry {n}") for n, entry in enumerate(entries, 1)))
 
     @classmethod
     def from_facts(cls, entries: list[dict[str, Any]]) -> KnownDivergences:

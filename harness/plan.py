@@ -15,6 +15,7 @@ from cases.spec import Level, LossType
 from harness.errors import UsageError, unknown
 from harness.generation import MOST_EXAMPLES
 from harness.known import NONE_KNOWN, KnownDivergences
+from harness.settings import TargetSettings
 
 T = TypeVar("T")
 
@@ -67,6 +68,7 @@ class Plan:
     profile: str
     device: str = "cpu"
     known: KnownDivergences = NONE_KNOWN
+    settings: tuple[TargetSettings, ...] = ()
     strict: bool = False
     python: str = field(default_factory=lambda: sys.executable)
     timeout: float = 60.0
@@ -88,6 +90,7 @@ class Plan:
         seed: int | None = None,
         device: str = "cpu",
         known: KnownDivergences = NONE_KNOWN,
+        settings: tuple[TargetSettings, ...] = (),
         strict: bool = False,
         python: Path | None = None,
         timeout: float = 60.0,
@@ -100,7 +103,10 @@ class Plan:
         Raises `UsageError` naming what is unknown or out of range and what is taken.
         """
         if not targets:
-            raise UsageError("no target given", "lossgate targets lists what can be tested here")
+            raise UsageError(
+                "no target given, and no lossgate.toml here that names one",
+                "lossgate targets lists what can be tested here",
+            )
         if profile not in PROFILES:
             raise unknown("profile", profile, PROFILES)
         chosen = PROFILES[profile]
@@ -133,6 +139,7 @@ class Plan:
             profile=profile,
             device=device,
             known=known,
+            settings=settings,
             strict=strict,
             python=str(python) if python is not None else sys.executable,
             timeout=timeout,
@@ -161,6 +168,7 @@ class Plan:
             profile=str(facts["profile"]),
             device=str(facts["device"]),
             known=KnownDivergences.from_facts(facts["known"]),
+            settings=tuple(TargetSettings(**entry) for entry in facts["settings"]),
             strict=bool(facts["strict"]),
             python=str(facts["python"]),
             timeout=float(facts["timeout"]),
@@ -168,6 +176,10 @@ class Plan:
             offline=bool(facts["offline"]),
             jobs=jobs,
         )
+
+    def settings_of(self, target: str) -> TargetSettings:
+        """What is said of one of the targets."""
+        return next((one for one in self.settings if one.word == target), TargetSettings.of(target))
 
     def as_facts(self) -> dict[str, Any]:
         """The plan as JSON data for the record of the run."""
@@ -183,6 +195,7 @@ class Plan:
             "device": self.device,
             "strict": self.strict,
             "known": [asdict(entry) for entry in self.known.entries],
+            "settings": [entry.as_facts() for entry in self.settings],
             "python": self.python,
             "timeout": self.timeout,
             "memory": self.memory,

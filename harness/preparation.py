@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from harness.config import Config
 from harness.earlier import NOTHING, Earlier
 from harness.errors import UsageError
-from harness.known import KnownDivergences
 from harness.plan import Plan
 from harness.provenance import provenance
 from harness.recording import Recorder, fresh_folder
@@ -26,12 +27,15 @@ class Prepared:
     earlier: Earlier = NOTHING
 
 
-def fresh(out: Path | None, config: Path | None, **options: Any) -> Prepared:
+def fresh(out: Path | None, config: Path | None, targets: Sequence[str], **options: Any) -> Prepared:
     """A new run in `out`, or in a new folder below `lossgate-runs`; `options` are those of `Plan.of`.
+
+    Without `targets`, those of the configuration are judged.
 
     Raises `UsageError` for wrong options, `RunStoreError` when the folder cannot be written.
     """
-    plan = Plan.of(known=KnownDivergences.load(config), **options)
+    configured = Config.load(config)
+    plan = Plan.of(targets or configured.targets, settings=configured.settings, known=configured.known, **options)
     path = out if out is not None else fresh_folder(RUNS)
     return Prepared(plan, Recorder.start(path, {**provenance(), **plan.as_facts()}))
 

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from cases.case import Case, CaseFormatError
-from harness.asking import Contestant
 from harness.errors import UsageError, did_you_mean
 from harness.exit_codes import ExitCode
 from harness.judge import Judgement, judge
-from harness.judging import client_for
+from harness.judging import client_for, contestant
 from harness.outcome import Outcome
 from harness.plan import Plan
 from harness.token_table import token_table
@@ -120,7 +119,7 @@ def replayed(path: Path, target: str, plan: Plan) -> Replayed:
     except CaseFormatError as error:
         raise UsageError(f"{path}: {error}", "lossgate run writes case files into the folder of a run") from error
     with client_for(replace(plan, loss_types=(case.spec.loss_type,)), target) as client:
-        one = Contestant(client, client.facts, plan.device)
+        one = contestant(plan, target, client)
         expectation, outcome = expect(case), one.client.ask(case, one.device)
         return Replayed(case, one.cell(case), judge(case, expectation, outcome), expectation, outcome)
 

@@ -26,9 +26,8 @@ def smoke(
 
     Exit code: 0 sound, 1 not, 2 wrong usage, 3 the target did not start.
     """
-    from harness.asking import Contestant
     from harness.exit_codes import ExitCode
-    from harness.judging import client_for
+    from harness.judging import client_for, contestant
     from harness.plan import Plan
     from harness.smoke import smoke as checks_of
 
@@ -42,9 +41,10 @@ def smoke(
         offline=offline,
     )
     with client_for(plan, target) as client:
-        typer.echo(client.facts.label)
+        one = contestant(plan, target, client)
+        typer.echo(one.facts.label)
         checks = []
-        for check in checks_of(Contestant(client, client.facts, plan.device)):
+        for check in checks_of(one):
             checks.append(check)
             typer.echo(f"  {'ok  ' if check.passed else 'FAIL'}  {check.name}")
             if check.message:

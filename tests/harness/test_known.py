@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from cases.case import Case
+from harness.config import Config
 from harness.errors import UsageError
 from harness.known import KnownDivergences
 from reports.records import Cell
@@ -18,7 +19,7 @@ CELL = Cell("trl 1.16.0", "logps", "sapo", "token", 0.04, "float64", "cpu")
 def loaded(tmp_path: Path, text: str) -> KnownDivergences:
     path = tmp_path / "known.toml"
     path.write_text(text)
-    return KnownDivergences.load(path)
+    return Config.load(path).known
 
 
 @pytest.mark.parametrize(
@@ -68,16 +69,16 @@ def test_a_wrong_file_is_told_by_entry_and_key(text: str, message: str, hint: st
 def test_no_file_is_no_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a lossgate.toml nothing is known; a file that is named must be there."""
     monkeypatch.chdir(tmp_path)
-    assert KnownDivergences.load(None).entries == ()
+    assert Config.load(None).known.entries == ()
     with pytest.raises(UsageError, match="cannot read"):
-        KnownDivergences.load(tmp_path / "absent.toml")
+        Config.load(tmp_path / "absent.toml")
 
 
 def test_every_entry_of_this_repository_has_its_witness() -> None:
     """The witness is a case of the very loss and dtype, and lies in the region that the entry names."""
     from cases.regions import regions_of
 
-    known = KnownDivergences.load(ROOT / "lossgate.toml")
+    known = Config.load(ROOT / "lossgate.toml").known
     assert known.entries
     for entry in known.entries:
         case = Case.from_json((ROOT / entry.witness).read_text())
@@ -90,6 +91,6 @@ def test_entries_survive_the_record_of_a_run() -> None:
     """A resumed run knows what the run knew when it began."""
     from harness.plan import Plan
 
-    known = KnownDivergences.load(ROOT / "lossgate.toml")
+    known = Config.load(ROOT / "lossgate.toml").known
     facts = Plan.of(["trl"], known=known).as_facts()
     assert KnownDivergences.from_facts(facts["known"]) == known

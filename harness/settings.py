@@ -1,0 +1,96 @@
+"""What `lossgate.toml` says of a target: where it is, what it is called, what it settles.
+
+[target.fork]                               # the word on the command line, and the name in reports
+name = "trl"                                # the target it stands for; without it, the word itself
+python = "../fork/.venv/bin/python"
+
+[target."my_pkg.losses:grpo_loss"]
+loss_type = "grpo"
+conventions = { dual_clip = 3.0, log_ratio_bounds = [-20, 20] }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, Final
+
+from cases.conventions import Conventions
+from cases.spec import LossType
+from harness.errors import UsageError, did_you_mean
+from harness.outcome import TargetFacts
+
+_TEXTS: Final = ("name", "python", "loss_type")
+_KEYS: Final = (*_TEXTS, "conventions")
+
+
+@dataclass(frozen=True)
+class TargetSettings:
+    """How one target of a run is reached, and the conventions that its owner declares for it.
+
+    `word` is what it is called; `name` the target that it stands for; `python` its interpreter and `loss_type` the
+    loss that a function computes, each "" where the command line says it.
+    """
+
+    word: str
+    name: str
+    python: str = ""
+    loss_type: str = ""
+    conventions: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, word: str) -> TargetSettings:
+        """A target that the file says nothing of."""
+        return cls(word, word)
+
+    @classmethod
+    def read(cls, word: str, data: Any, where: str) -> TargetSettings:
+        """Read one table. Raises `UsageError` naming the file, the entry and the key."""
+        if not isinstance(data, Mapping):
+            raise UsageError(f"{where}: takes keys {', '.join(_KEYS)}")
+        for key in data:
+            if key not in _KEYS:
+                raise UsageError(f"{where}: no key {key!r}; takes {', '.join(_KEYS)}", did_you_mean(key, _KEYS))
+        for key in _TEXTS:
+            if key in data and (not isinstance(data[key], str) or not data[key].strip()):
+                raise UsageError(f"{where}: {key}: got {data[key]!r}, takes a text")
+        loss_type = data.get("loss_type", "")
+        if loss_type and loss_type not in set(LossType):
+            known = list(map(str, LossType))
+            raise UsageError(f"{where}: no loss type {loss_type!r}", did_you_mean(loss_type, known))
+        return cls(
+            word=word,
+            name=data.get("name", word),
+            python=data.get("python", ""),
+            loss_type=loss_type,
+            conventions=_conventions(data.get("conventions", {}), f"{where}: conventions"),
+        )
+
+    def applied(self, facts: TargetFacts) -> TargetFacts:
+        """A target's facts under its own name, with the conventions that are declared for it."""
+        return replace(
+            facts,
+            label=facts.label if self.word == self.name else f"{self.word} ({facts.label})",
+            conventions=replace(facts.conventions, **self.conventions),
+            conventions_by_loss={
+                loss: replace(own, **self.conventions) for loss, own in facts.conventions_by_loss.items()
+            },
+        )
+
+    def as_facts(self) -> dict[str, Any]:
+        """The settings as JSON data."""
+        return asdict(self)
+
+
+def _conventions(data: Any, where: str) -> dict[str, Any]:
+    known = [one.name for one in fields(Conventions)]
+    if not isinstance(data, Mapping):
+        raise UsageError(f"{where}: takes a table of {', '.join(known)}")
+    for key in data:
+        if key not in known:
+            raise UsageError(f"{where}: no convention {key!r}", did_you_mean(key, known))
+    try:
+        Conventions(**data)
+    except ValueError as error:
+        raise UsageError(f"{where}: {error}") from None
+    return dict(data)
