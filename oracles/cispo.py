@@ -10,6 +10,8 @@ lower bound $1 - \epsilon_{low}$.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from cases.conventions import CispoClip
 from oracles.completions import Completion, Formula
 from oracles.operations import clip, stop_gradient
@@ -24,12 +26,16 @@ def loss(formula: Formula) -> Scalar:
     return formula.total(step) / formula.divisor(formula.window_tokens)
 
 
-def _losses(completion: Completion, formula: Formula) -> list[Scalar]:
+def policy_terms(completion: Completion, ratio: Sequence[Scalar], formula: Formula) -> list[Scalar]:
+    r"""$-\mathrm{sg}(\min(r_{it}, \epsilon_{high})) A_{it} \ell_{it}$ of every token."""
     p = formula.parameters
-    ratio = ratios(completion, formula)
     low = p.ratio_low if p.conventions.cispo_clip is CispoClip.TWO_SIDED else None
-    policy = [
+    return [
         -(stop_gradient(clip(r, low, p.ratio_cap)) * token.advantage * token.logp)
         for r, token in zip(ratio, completion, strict=True)
     ]
-    return token_losses(completion, policy, ratio, formula)
+
+
+def _losses(completion: Completion, formula: Formula) -> list[Scalar]:
+    ratio = ratios(completion, formula)
+    return token_losses(completion, policy_terms(completion, ratio, formula), ratio, formula)

@@ -16,6 +16,7 @@ from cases.dtypes import FloatArray
 from oracles.completions import Formula
 from oracles.kl import separate_kl
 from oracles.registry import ORACLES
+from oracles.scalar import Scalar
 from oracles.sweep import Gradient, gradient
 
 Flags = npt.NDArray[np.bool_]
@@ -87,12 +88,17 @@ def _expect(case: Case, assumed: tuple[bool, ...]) -> tuple[Expectation, int]:
     apart = separate_kl(formula)
     if apart is not None:
         loss = loss + apart
+    return expectation_of(case, formula, loss), formula.jumps.undecided
+
+
+def expectation_of(case: Case, formula: Formula, loss: Scalar) -> Expectation:
+    """What to expect of an implementation of a loss that is written over a formula's view of a case."""
     positions = list(formula.leaves)
     slopes = gradient(loss, list(formula.leaves.values()))
     overflows = np.zeros(case.batch.mask.shape, dtype=bool)
     for position, leaf in formula.leaves.items():
         overflows[position] = leaf.index in formula.tape.overflowing
-    expectation = Expectation(
+    return Expectation(
         loss=_exact([loss.value], [loss.radius]),
         loss_overflows=formula.tape.overflows,
         gradients=tuple(
@@ -102,7 +108,6 @@ def _expect(case: Case, assumed: tuple[bool, ...]) -> tuple[Expectation, int]:
         hull=_hull(slopes, positions, overflows.shape),
         gradient_overflows=overflows,
     )
-    return expectation, formula.jumps.undecided
 
 
 def _exact(values: Sequence[arb], radii: Sequence[float]) -> Exact:

@@ -29,12 +29,15 @@ def loss(formula: Formula) -> Scalar:
     return formula.total(means) / formula.rows
 
 
-def _losses(completion: Completion, formula: Formula) -> list[Scalar]:
-    p = formula.parameters
-    clipped = [_clipped(token, p) for token in completion]
+def policy_terms(completion: Completion, formula: Formula) -> list[Scalar]:
+    r"""$-\rho_i A_{it}$ of every token."""
+    clipped = [_clipped(token, formula.parameters) for token in completion]
     mean = exp(formula.total(clipped) / formula.divisor(len(completion)))
-    policy = [-(mean * token.advantage) for token in completion]
-    return token_losses(completion, policy, ratios(completion, formula), formula)
+    return [-(mean * token.advantage) for token in completion]
+
+
+def _losses(completion: Completion, formula: Formula) -> list[Scalar]:
+    return token_losses(completion, policy_terms(completion, formula), ratios(completion, formula), formula)
 
 
 def _clipped(token: Token, p: Parameters) -> Scalar:

@@ -9,6 +9,8 @@ Source: Gao et al. 2025, arXiv 2511.20347. At $r = 1$ the gradient is that of GR
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from oracles.completions import Completion, Formula, Parameters, Token
 from oracles.operations import sigmoid
 from oracles.ratios import ratios
@@ -25,10 +27,14 @@ def loss(formula: Formula) -> Scalar:
     return formula.total(means) / formula.rows
 
 
+def policy_terms(completion: Completion, ratio: Sequence[Scalar], formula: Formula) -> list[Scalar]:
+    r"""$-\frac{4}{\tau_{it}} \sigma(\tau_{it} (r_{it} - 1)) A_{it}$ of every token."""
+    return [-_gated(r, token, formula.parameters) for r, token in zip(ratio, completion, strict=True)]
+
+
 def _losses(completion: Completion, formula: Formula) -> list[Scalar]:
     ratio = ratios(completion, formula)
-    policy = [-_gated(r, token, formula.parameters) for r, token in zip(ratio, completion, strict=True)]
-    return token_losses(completion, policy, ratio, formula)
+    return token_losses(completion, policy_terms(completion, ratio, formula), ratio, formula)
 
 
 def _gated(ratio: Scalar, token: Token, p: Parameters) -> Scalar:

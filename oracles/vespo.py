@@ -36,12 +36,15 @@ def loss(formula: Formula) -> Scalar:
     return formula.total(step) / formula.divisor(formula.window_tokens)
 
 
-def _losses(completion: Completion, formula: Formula) -> list[Scalar]:
+def policy_terms(completion: Completion, formula: Formula) -> list[Scalar]:
+    r"""$-\mathrm{sg}(\phi_{it}) A_{it} \ell_{it}$ of every token."""
     p = formula.parameters
     log_weight = _log_weight(completion, formula)
-    policy = [
-        -(stop_gradient(_gamma(log_weight, token, p)) * token.advantage * token.logp) for token in completion
-    ]
+    return [-(stop_gradient(_gamma(log_weight, token, p)) * token.advantage * token.logp) for token in completion]
+
+
+def _losses(completion: Completion, formula: Formula) -> list[Scalar]:
+    policy = policy_terms(completion, formula)
     return token_losses(completion, policy, ratios(completion, formula), formula, weighs_ratio=False)
 
 

@@ -1,0 +1,1 @@
+"""Which formula an implementation computes, found out with designed probes."""

@@ -1,0 +1,32 @@
+"""Every loss of a target, identified."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+
+from harness.identification.identify import Identification, identify
+from harness.judging import client_for, contestant
+from harness.plan import Plan
+from oracles.space.catalogue import everyday, whole
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a target computes, loss by loss."""
+
+    label: str
+    found: tuple[Identification, ...]
+
+
+def survey(plan: Plan, target: str, every_formula: bool) -> Survey:
+    """Identify every loss and level of a plan that a target has. Raises `TargetUnavailable`."""
+    catalogue = whole() if every_formula else everyday()
+    with client_for(plan, target) as client:
+        one = contestant(plan, target, client)
+        found = tuple(
+            identify(one, loss_type, level, catalogue)
+            for loss_type, level in product(plan.loss_types, plan.levels)
+            if any(one.takes(loss_type, level, dtype) for dtype in plan.dtypes)
+        )
+    return Survey(one.facts.label, found)

@@ -1,0 +1,262 @@
+"""Points of the space evaluated on one case, exactly and with the bound, sharing what they have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Final, TypeVar
+
+from cases.case import Case
+from cases.conventions import CispoClip, SequenceGradient
+from cases.spec import KLEstimator, Level, LossSpec
+from oracles import cispo, gmpo, sapo, vespo
+from oracles.completions import Completion, Formula, Parameters, Token
+from oracles.count import Count
+from oracles.expectation import Expectation, expectation_of
+from oracles.kl import kl_term
+from oracles.operations import clip, exp, minimum, stop_gradient
+from oracles.ratios import ratios
+from oracles.scalar import Scalar
+from oracles.space.variant import KL, Aggregation, Placement, Ratio, Rows, Surrogate, Variant, Weighting
+from oracles.terms import clipped_surrogate
+
+USUAL_DUAL_CLIP: Final = 3.0
+
+T = TypeVar("T")
+Terms = tuple[tuple[Scalar, ...], ...]
+"""A scalar for every token, by completion; completions without tokens are empty."""
+
+
+class Pieces:
+    """What the points of the space are made of, on one case.
+
+    Off-policy masks are none of its axes: the case is taken as if it had none.
+    """
+
+    def __init__(self, case: Case) -> None:
+        bare = replace(case.spec, off_policy_mask_threshold=None)
+        self._case = replace(case, spec=bare)
+        self._formula = Formula.of(self._case)
+        self._known: dict[tuple[Any, ...], Any] = {}
+
+    def loss(self, variant: Variant) -> Scalar:
+        """The loss of a point."""
+        policy = self._once(
+            ("policy", variant.surrogate, variant.ratio, variant.weighting, variant.aggregation, variant.rows),
+            lambda: self._aggregated(self._policy(variant), variant.aggregation, variant.rows),
+        )
+        beta = self._formula.parameters.beta
+        if variant.kl is KL.NONE or beta is None:
+            return policy
+        divergence = self._once(
+            (
+                "kl",
+                variant.kl,
+                self._kl_ratio(variant),
+                variant.weighting,
+                self._kl_aggregation(variant),
+                variant.rows,
+            ),
+            lambda: self._aggregated(self._kl(variant), self._kl_aggregation(variant), variant.rows),
+        )
+        return policy + beta * divergence
+
+    def expectation(self, variant: Variant) -> Expectation:
+        """What an implementation of a point answers: loss and gradient, with their bounds."""
+        return expectation_of(self._case, self._formula, self.loss(variant))
+
+    def _once(self, key: tuple[Any, ...], make: Callable[[], T]) -> T:
+        if key not in self._known:
+            self._known[key] = make()
+        known: T = self._known[key]
+        return known
+
+    @cached_property
+    def _completions(self) -> tuple[Completion, ...]:
+        return tuple(completion for part in self._formula.micro_batches for completion in part.completions)
+
+    def _under(self, conventions: dict[str, Any] | None = None, **spec: Any) -> Formula:
+        """The formula on the same tape, with other hyper-parameters."""
+        own = replace(self._case.spec, **spec)
+        own = replace(own, conventions=replace(own.conventions, **(conventions or {})))
+        return replace(self._formula, parameters=Parameters(own, self._formula.tape))
+
+    def _ratios(self, ratio: Ratio) -> Terms:
+        def make() -> Terms:
+            match ratio:
+                case Ratio.TOKEN:
+                    formula = self._under(importance_sampling_level=Level.TOKEN)
+                case Ratio.SEQUENCE:
+                    formula = self._under(
+                        {"sequence_gradient": SequenceGradient.COMPLETION},
+                        importance_sampling_level=Level.SEQUENCE,
+                    )
+                case Ratio.SEQUENCE_TOKEN:
+                    formula = self._under(
+                        {"sequence_gradient": SequenceGradient.TOKEN}, importance_sampling_level=Level.SEQUENCE
+                    )
+                case Ratio.PRODUCT:
+                    return self._each(self._product)
+                case Ratio.ON_POLICY:
+                    return self._each(lambda row: [exp(one.logp - stop_gradient(one.logp)) for one in row])
+            return self._each(lambda row: ratios(row, formula))
+
+        return self._once(("ratio", ratio), make)
+
+    def _product(self, completion: Completion) -> list[Scalar]:
+        whole = self._formula.total([token.logp - token.old_logp for token in completion])
+        return [exp(whole)] * len(completion)
+
+    def _each(self, make: Callable[[Completion], Sequence[Scalar]]) -> Terms:
+        return tuple(tuple(make(completion)) if completion else () for completion in self._completions)
+
+    def _policy(self, variant: Variant) -> Terms:
+        terms: Terms = self._once(
+            ("surrogate", variant.surrogate, variant.ratio),
+            lambda: self._surrogates(variant.surrogate, self._ratios(variant.ratio)),
+        )
+        # vespo has the importance ratio in its weight.
+        weighs = variant.weighting is not Weighting.NONE and variant.surrogate is not Surrogate.GAMMA
+        return self._weighted(terms) if weighs else terms
+
+    def _weighted(self, terms: Terms) -> Terms:
+        return tuple(
+            tuple(
+                term if token.importance_ratio is None else term * token.importance_ratio
+                for term, token in zip(row, completion, strict=True)
+            )
+            for row, completion in zip(terms, self._completions, strict=True)
+        )
+
+    def _surrogates(self, surrogate: Surrogate, ratio: Terms) -> Terms:
+        rows = zip(self._completions, ratio, strict=True)
+        return tuple(tuple(self._surrogate(surrogate, row, r)) if row else () for row, r in rows)
+
+    def _surrogate(self, surrogate: Surrogate, completion: Completion, ratio: Sequence[Scalar]) -> list[Scalar]:
+        spec = self._case.spec
+        pairs = list(zip(ratio, completion, strict=True))
+        match surrogate:
+            case Surrogate.SOFT_GATE:
+                return sapo.policy_terms(completion, ratio, self._formula)
+            case Surrogate.GAMMA:
+                return vespo.policy_terms(completion, self._formula)
+            case Surrogate.GEOMETRIC:
+                return gmpo.policy_terms(completion, self._formula)
+            case Surrogate.CAP | Surrogate.CAP_TWO_SIDED:
+                sides = CispoClip.CAP if surrogate is Surrogate.CAP else CispoClip.TWO_SIDED
+                return cispo.policy_terms(completion, ratio, self._under({"cispo_clip": sides}))
+            case Surrogate.CAP_ABOVE_ONE:
+                above = self._under({"cispo_clip": CispoClip.CAP}, epsilon_high=1.0 + spec.epsilon_high)
+                return cispo.policy_terms(completion, ratio, above)
+            case Surrogate.DETACHED:
+                return [-(stop_gradient(r) * token.advantage * token.logp) for r, token in pairs]
+            case Surrogate.REINFORCE:
+                return [-(token.advantage * token.logp) for token in completion]
+            case Surrogate.UNCLIPPED:
+                return [-(r * token.advantage) for r, token in pairs]
+            case Surrogate.CLIP_ALONE:
+                p = self._formula.parameters
+                return [-(clip(r, p.ratio_low, p.ratio_high) * token.advantage) for r, token in pairs]
+        p = self._clipping(surrogate, spec).parameters
+        return [-clipped_surrogate(r, token.advantage, p) for r, token in pairs]
+
+    def _clipping(self, surrogate: Surrogate, spec: LossSpec) -> Formula:
+        low, high = spec.epsilon_low, spec.epsilon_high
+        match surrogate:
+            case Surrogate.DUAL_CLIP:
+                return self._under({"dual_clip": spec.conventions.dual_clip or USUAL_DUAL_CLIP})
+            case Surrogate.CLIP_BY_LOW:
+                return self._under({"dual_clip": None}, epsilon_high=low)
+            case Surrogate.CLIP_BY_HIGH:
+                return self._under({"dual_clip": None}, epsilon_low=min(high, LARGEST_EPSILON_LOW))
+            case Surrogate.CLIP_SWAPPED:
+                return self._under(
+                    {"dual_clip": None}, epsilon_low=min(high, LARGEST_EPSILON_LOW), epsilon_high=low
+                )
+            case _:
+                return self._under({"dual_clip": None})
+
+    def _kl_ratio(self, variant: Variant) -> Ratio | None:
+        return variant.ratio if variant.kl is KL.K3_BIAS_CORRECTED else None
+
+    def _kl_aggregation(self, variant: Variant) -> Aggregation:
+        own = {
+            Placement.TOKEN_MEAN: Aggregation.STEP_TOKEN_MEAN,
+            Placement.SEQUENCE_MEAN: Aggregation.SEQUENCE_MEAN,
+        }
+        return own.get(variant.placement, variant.aggregation)
+
+    def _kl(self, variant: Variant) -> Terms:
+        def make() -> Terms:
+            ratio = self._ratios(variant.ratio)
+            rows = zip(self._completions, ratio, strict=True)
+            return tuple(
+                tuple(self._divergence(variant.kl, token, r) for token, r in zip(row, rs, strict=True))
+                for row, rs in rows
+            )
+
+        terms: Terms = self._once(("kl", variant.kl, self._kl_ratio(variant)), make)
+        return self._weighted(terms) if variant.weighting is Weighting.BOTH else terms
+
+    def _divergence(self, kl: KL, token: Token, ratio: Scalar) -> Scalar:
+        if kl in _ESTIMATORS:
+            return kl_term(token, ratio, self._under(kl_estimator=_ESTIMATORS[kl]).parameters)
+        assert token.ref_logp is not None, "a case with a KL term has a reference"
+        x = token.ref_logp - token.logp
+        match kl:
+            case KL.K3_DETACHED:
+                return stop_gradient(exp(x) - x - 1)
+            case KL.K3_REVERSED:
+                return exp(-x) + x - 1
+            case _:
+                return -minimum(x, -x)
+
+    def _aggregated(self, terms: Terms, aggregation: Aggregation, rows: Rows) -> Scalar:
+        formula = self._formula
+        total = formula.total
+        spec = self._case.spec
+        filled = [row for row in terms if row]
+        flat = [term for row in filled for term in row]
+        counted = self._rows(rows, len(filled))
+        match aggregation:
+            case Aggregation.SEQUENCE_MEAN:
+                return total([total(row) / formula.divisor(len(row)) for row in filled]) / counted
+            case Aggregation.TOKEN_MEAN:
+                return total([self._token_mean(part, terms) for part in self._parts]) / formula.pieces
+            case Aggregation.STEP_TOKEN_MEAN:
+                return total(flat) / formula.divisor(formula.window_tokens)
+            case Aggregation.CONSTANT:
+                return total(flat) / counted.times(spec.max_completion_length)
+            case Aggregation.SEQUENCE_SUM:
+                return total([total(row) for row in filled]) / counted
+            case Aggregation.PADDED_MEAN:
+                return total(flat) / counted.times(self._case.batch.columns)
+            case Aggregation.CONSTANT_ALONE:
+                return total(flat) / spec.max_completion_length
+            case Aggregation.TOKEN_SUM:
+                return total(flat)
+
+    def _rows(self, rows: Rows, filled: int) -> Count:
+        if rows is Rows.NOT_COUNTED:
+            return Count.of(max(filled, 1))
+        return Count.of(len(self._completions))
+
+    @cached_property
+    def _parts(self) -> tuple[range, ...]:
+        """The completions of each micro-batch."""
+        size = len(self._formula.micro_batches[0].completions)
+        return tuple(range(start, start + size) for start in range(0, len(self._completions), size))
+
+    def _token_mean(self, part: range, terms: Terms) -> Scalar:
+        flat = [term for row in part for term in terms[row]]
+        return self._formula.total(flat) / self._formula.divisor(max(len(flat), 1))
+
+
+LARGEST_EPSILON_LOW: Final = 1.0 - 2.0**-20
+_ESTIMATORS: Final = {
+    KL.K1: KLEstimator.K1,
+    KL.K2: KLEstimator.K2,
+    KL.K3: KLEstimator.K3,
+    KL.K3_BIAS_CORRECTED: KLEstimator.K3_BIAS_CORRECTED,
+}
