@@ -14,8 +14,9 @@ from cases.regions import regions_of
 from harness.asking import Contestant, Question, put
 from harness.client import TargetFacts
 from harness.earlier import NOTHING, Earlier, matching
-from harness.events import CaseJudged, Event, PaddingChecked, RunFinished, RunStarted, Shrinking
+from harness.events import CaseJudged, CellExplained, Event, PaddingChecked, RunFinished, RunStarted, Shrinking
 from harness.exit_codes import ExitCode
+from harness.explaining import explained
 from harness.generation import Scheduled, schedule
 from harness.jobs import judged_by_jobs
 from harness.judging import cell_count, judged_entry, open_contestants, questions
@@ -93,7 +94,7 @@ def _events(
     contestants: Sequence[Contestant],
     earlier: Earlier,
     tally: Tally,
-) -> Iterator[CaseJudged | PaddingChecked | Shrinking]:
+) -> Iterator[CaseJudged | PaddingChecked | Shrinking | CellExplained]:
     yield from _judged(plan, entries, contestants, earlier.judged)
     stored = list(earlier.padding)
     for checked in check_padding(plan, contestants):
@@ -110,6 +111,7 @@ def _events(
             yield CaseJudged(record, earlier.shrunk_case(record), 0.0, stored=True)
         else:
             yield from _smallest(failing, contestants)
+    yield from explained(tally.suspects, contestants)
 
 
 def _judged(

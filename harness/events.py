@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from cases.case import Case
@@ -40,6 +40,19 @@ class Shrinking:
 
 
 @dataclass(frozen=True)
+class CellExplained:
+    """What is wrong with a failing cell, in one line; `explains` where that accounts for every number seen."""
+
+    cell: Cell
+    signature: str
+    explains: bool
+
+    def as_facts(self) -> dict[str, Any]:
+        """The finding as JSON data."""
+        return {**asdict(self.cell), "signature": self.signature, "explains": self.explains}
+
+
+@dataclass(frozen=True)
 class PaddingChecked:
     """One line of padding hygiene was checked on one case: `tensors` are those whose masked positions leak.
 
@@ -64,7 +77,7 @@ class RunFinished:
     witnesses: tuple[Case, ...]
 
 
-Event = RunStarted | CaseJudged | Shrinking | PaddingChecked | RunFinished
+Event = RunStarted | CaseJudged | Shrinking | CellExplained | PaddingChecked | RunFinished
 
 
 class Handler(Protocol):

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from cases.case import Case
 from cases.regions import missing
-from harness.events import CaseJudged, PaddingChecked, Shrinking
+from harness.events import CaseJudged, CellExplained, PaddingChecked, Shrinking
 from harness.exit_codes import ExitCode
+from harness.signature.evidence import Suspect, Where
 from oracles.registry import ORACLES
 from reports.records import Cell, Verdict, worst
 
+_SCHEDULED = ("regions", "drawn")
 _COMPARED = (
     Verdict.CONFORMS,
     Verdict.DIVERGES,
@@ -24,17 +26,42 @@ _COMPARED = (
 )
 
 
+KEPT_EVIDENCE = 16
+"""Cases of each verdict of a cell that are kept of each phase, to read a signature off."""
+
+
 @dataclass
 class _CellTally:
     spec_regions: tuple[str, ...]
     regions: set[str] = field(default_factory=set)
     compared: int = 0
+    judged_in: Counter[str] = field(default_factory=Counter)
+    failing_in: Counter[str] = field(default_factory=Counter)
+    judged_cases: int = 0
+    failing_cases: int = 0
+    kept: defaultdict[tuple[Verdict, str], list[Case]] = field(default_factory=lambda: defaultdict(list))
     witness: dict[Verdict, CaseJudged] = field(default_factory=dict)
     simplest: dict[Verdict, CaseJudged] = field(default_factory=dict)
 
     @property
     def verdict(self) -> Verdict:
         return worst(self.witness)
+
+    def count(self, judged: CaseJudged) -> None:
+        record = judged.record
+        if record.phase not in _SCHEDULED or record.verdict is Verdict.UNSUPPORTED:
+            return
+        self.judged_cases += 1
+        self.judged_in.update(record.regions)
+        if record.verdict.fails:
+            self.failing_cases += 1
+            self.failing_in.update(record.regions)
+        kept = self.kept[record.verdict, record.phase]
+        if len(kept) < KEPT_EVIDENCE:
+            kept.append(judged.case)
+
+    def cases(self, verdict: Verdict) -> list[Case]:
+        return [case for phase in _SCHEDULED for case in self.kept[verdict, phase]]
 
 
 @dataclass
@@ -60,13 +87,16 @@ class Tally:
         self._targets = tuple(targets)
         self._cells: dict[Cell, _CellTally] = {}
         self._case_set = hashlib.sha256()
+        self._findings: list[CellExplained] = []
         self._padding: defaultdict[str, dict[str, _PaddingTally]] = defaultdict(dict)
 
-    def add(self, event: CaseJudged | PaddingChecked | Shrinking) -> None:
+    def add(self, event: CaseJudged | PaddingChecked | Shrinking | CellExplained) -> None:
         """Count what an event says."""
         match event:
             case CaseJudged():
                 self._add_judged(event)
+            case CellExplained():
+                self._findings.append(event)
             case PaddingChecked():
                 self._add_padding(event)
             case Shrinking():
@@ -76,7 +106,8 @@ class Tally:
         record = judged.record
         spec = judged.case.spec
         cell = self._cells.setdefault(record.cell, _CellTally(ORACLES[spec.loss_type].regions(spec)))
-        if record.phase in ("regions", "drawn"):
+        cell.count(judged)
+        if record.phase in _SCHEDULED:
             self._case_set.update(record.case_id.encode())
         if record.verdict in _COMPARED:
             cell.compared += 1
@@ -100,6 +131,19 @@ class Tally:
         for cell in list(self._cells.values()):
             if cell.verdict in verdicts and cell.simplest[cell.verdict].record.phase != "padding":
                 yield cell.simplest[cell.verdict]
+
+    @property
+    def suspects(self) -> Iterator[Suspect]:
+        """The failing cells, with the cases that tell what is wrong in them."""
+        for cell, tally in self._cells.items():
+            if tally.verdict.fails:
+                yield Suspect(
+                    cell,
+                    tally.verdict,
+                    tuple(tally.cases(tally.verdict)),
+                    tuple(tally.cases(Verdict.CONFORMS)),
+                    Where(tally.failing_in, tally.judged_in, tally.failing_cases, tally.judged_cases),
+                )
 
     @property
     def witnesses(self) -> tuple[Case, ...]:
@@ -133,6 +177,7 @@ class Tally:
         return {
             "case_set": self._case_set.hexdigest()[:16],
             "missing_regions": self.missing_regions,
+            "findings": [finding.as_facts() for finding in self._findings],
             "padding": {
                 target: {line: found.as_facts() for line, found in lines.items()}
                 for target, lines in self._padding.items()

@@ -160,10 +160,10 @@ class Formula:
     jumps: Jumps = field(default_factory=Jumps)
 
     @classmethod
-    def of(cls, case: Case, assumed: tuple[bool, ...] = ()) -> Formula:
-        """The formula's view of a case, on a tape of its own."""
+    def of(cls, case: Case, assumed: tuple[bool, ...] = (), contract: Contract | None = None) -> Formula:
+        """The formula's view of a case, on a tape of its own; the contract is its dtype's where none is given."""
         dtype = case.batch.dtype
-        tape = Tape(Contract.of(dtype), lambda value: dtype.holds(value))
+        tape = Tape(contract or Contract.of(dtype), lambda value: dtype.holds(value))
         leaves: dict[tuple[int, int], Scalar] = {}
         micro_batches = tuple(
             MicroBatch(tuple(Completion(tuple(_tokens(case.batch, row, tape, leaves))) for row in rows))

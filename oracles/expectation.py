@@ -14,6 +14,7 @@ from flint import arb
 from cases.case import Case
 from cases.dtypes import FloatArray
 from oracles.completions import Formula
+from oracles.contract import Contract
 from oracles.kl import separate_kl
 from oracles.registry import ORACLES
 from oracles.scalar import Scalar
@@ -71,19 +72,19 @@ class Expectation:
         return len(self.gradients) > 1
 
 
-def expect(case: Case) -> Expectation:
-    """Evaluate the oracle of a case."""
-    first, undecided = _expect(case, ())
+def expect(case: Case, contract: Contract | None = None) -> Expectation:
+    """Evaluate the oracle of a case, with the bound of its dtype or of another contract."""
+    first, undecided = _expect(case, (), contract)
     if not undecided:
         return first
     # Every way of deciding the first few: more lie within rounding of a threshold at once in no real case.
     ways = product((False, True), repeat=min(undecided, MOST_JUMPS))
-    return replace(first, others=tuple(_expect(case, assumed)[0] for assumed in ways))
+    return replace(first, others=tuple(_expect(case, assumed, contract)[0] for assumed in ways))
 
 
-def _expect(case: Case, assumed: tuple[bool, ...]) -> tuple[Expectation, int]:
+def _expect(case: Case, assumed: tuple[bool, ...], contract: Contract | None) -> tuple[Expectation, int]:
     """One expectation, and how many jumps rounding leaves undecided."""
-    formula = Formula.of(case, assumed)
+    formula = Formula.of(case, assumed, contract)
     loss = ORACLES[case.spec.loss_type].loss(formula)
     apart = separate_kl(formula)
     if apart is not None:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from reports.schema import CELL_COLUMNS
+
 Facts = Mapping[str, Any]
 
 INCOMPLETE: Final = "the run did not come to its end; cells and cases are missing, and nothing here is a pass"
@@ -95,6 +97,14 @@ def conventions_summary(facts: Facts, target: str) -> str:
     for loss, own in about.get("conventions_by_loss", {}).items():
         parts += [f"{_words(name)} {_text(value)} ({loss})" for name, value in own.items()]
     return f"conventions: {', '.join(parts)}" if parts else ""
+
+
+def findings(facts: Facts) -> dict[tuple[Any, ...], str]:
+    """What is wrong with each failing cell, in one line, by the cell's columns."""
+    return {
+        tuple(finding[column] for column in CELL_COLUMNS): str(finding["signature"])
+        for finding in facts.get("findings", [])
+    }
 
 
 def _words(name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, Final
@@ -13,9 +13,18 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from reports.facts import INCOMPLETE, Facts, conventions_summary, is_complete, not_supported, padding_summary
+from reports.facts import (
+    INCOMPLETE,
+    Facts,
+    conventions_summary,
+    findings,
+    is_complete,
+    not_supported,
+    padding_summary,
+)
 from reports.notation import divergence, one_line
 from reports.records import Verdict
+from reports.schema import CELL_COLUMNS
 from reports.table import QUANTITIES, summary
 
 WIDE: Final = 90
@@ -47,12 +56,13 @@ def render(table: pd.DataFrame, facts: Facts, console: Console, show_all: bool =
     complete = is_complete(facts)
     if not complete:
         console.print(Text(f"INCOMPLETE: {INCOMPLETE}", style="bold red"))
+    signatures = findings(facts)
     shown = table if show_all else table[table["verdict"] != Verdict.CONFORMS.value]
     wide = console.width >= WIDE
     for (target, surface, device), cells in shown.groupby(["target", "surface", "device"], sort=False):
         title = "  ".join(one_line(part) for part in (target, surface, device))
         console.print(Text(title, style="bold"))
-        _print(list(_lines(cells, wide)), console)
+        _print(list(_lines(cells, signatures, wide)), console)
         console.print()
     if len(shown):
         console.print(Text(LEGEND if wide else SHORT_LEGEND, style="dim"))
@@ -87,7 +97,8 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _lines(cells: pd.DataFrame, wide: bool) -> Iterator[_Line]:
+def _lines(cells: pd.DataFrame, signatures: Mapping[tuple[Any, ...], str], wide: bool) -> Iterator[_Line]:
+    said = ""
     rows = cells.to_dict("records")
     kept = slice(None) if wide else slice(2, None)
     errors = {quantity: _aligned([divergence(row, quantity)[kept] for row in rows]) for quantity in QUANTITIES}
@@ -108,7 +119,11 @@ def _lines(cells: pd.DataFrame, wide: bool) -> Iterator[_Line]:
         }
         # What many cells have in common is said once, under the table.
         said_below = verdict is Verdict.CONFORMS or verdict in _SAID_BELOW
-        yield _Line(texts, verdict, "" if said_below else _message(row))
+        signature = signatures.get(tuple(row[column] for column in CELL_COLUMNS), "")
+        # One that goes on over several cells is said at the first.
+        message = "" if said_below or (signature and signature == said) else one_line(signature) or _message(row)
+        said = signature
+        yield _Line(texts, verdict, message)
 
 
 def _message(row: dict[Any, Any]) -> str:

@@ -19,7 +19,7 @@ from oracles.operations import clip, exp, minimum, stop_gradient
 from oracles.ratios import ratios
 from oracles.scalar import Scalar
 from oracles.space.variant import KL, Aggregation, Placement, Ratio, Rows, Surrogate, Variant, Weighting
-from oracles.terms import clipped_surrogate
+from oracles.terms import clipped_surrogate, keeps
 
 USUAL_DUAL_CLIP: Final = 3.0
 
@@ -29,15 +29,11 @@ Terms = tuple[tuple[Scalar, ...], ...]
 
 
 class Pieces:
-    """What the points of the space are made of, on one case.
-
-    Off-policy masks are none of its axes: the case is taken as if it had none.
-    """
+    """What the points of the space are made of, on one case; an off-policy mask is taken as the case has it."""
 
     def __init__(self, case: Case) -> None:
-        bare = replace(case.spec, off_policy_mask_threshold=None)
-        self._case = replace(case, spec=bare)
-        self._formula = Formula.of(self._case)
+        self._case = case
+        self._formula = Formula.of(case)
         self._known: dict[tuple[Any, ...], Any] = {}
 
     def loss(self, variant: Variant) -> Scalar:
@@ -65,6 +61,11 @@ class Pieces:
     def expectation(self, variant: Variant) -> Expectation:
         """What an implementation of a point answers: loss and gradient, with their bounds."""
         return expectation_of(self._case, self._formula, self.loss(variant))
+
+    @property
+    def overflows(self) -> bool:
+        """Whether an intermediate of what was evaluated may exceed the dtype."""
+        return self._formula.tape.overflows
 
     def _once(self, key: tuple[Any, ...], make: Callable[[], T]) -> T:
         if key not in self._known:
@@ -118,7 +119,18 @@ class Pieces:
         )
         # vespo has the importance ratio in its weight.
         weighs = variant.weighting is not Weighting.NONE and variant.surrogate is not Surrogate.GAMMA
-        return self._weighted(terms) if weighs else terms
+        return self._kept(self._weighted(terms) if weighs else terms)
+
+    def _kept(self, terms: Terms) -> Terms:
+        if self._case.spec.off_policy_mask_threshold is None:
+            return terms
+        zero = self._formula.parameters.number(0.0)
+        return tuple(
+            tuple(term if kept else zero for term, kept in zip(row, keeps(completion, self._formula), strict=True))
+            if row
+            else ()
+            for row, completion in zip(terms, self._completions, strict=True)
+        )
 
     def _weighted(self, terms: Terms) -> Terms:
         return tuple(
@@ -154,12 +166,18 @@ class Pieces:
             case Surrogate.REINFORCE:
                 return [-(token.advantage * token.logp) for token in completion]
             case Surrogate.UNCLIPPED:
-                return [-(r * token.advantage) for r, token in pairs]
+                return [-self._unclipped(r, token) for r, token in pairs]
             case Surrogate.CLIP_ALONE:
                 p = self._formula.parameters
                 return [-(clip(r, p.ratio_low, p.ratio_high) * token.advantage) for r, token in pairs]
         p = self._clipping(surrogate, spec).parameters
         return [-clipped_surrogate(r, token.advantage, p) for r, token in pairs]
+
+    def _unclipped(self, ratio: Scalar, token: Token) -> Scalar:
+        """The clipped surrogate with bounds beyond every ratio."""
+        delta = self._formula.parameters.delta
+        whole = ratio * token.advantage
+        return whole if delta is None else minimum(minimum(ratio, delta) * token.advantage, whole)
 
     def _clipping(self, surrogate: Surrogate, spec: LossSpec) -> Formula:
         low, high = spec.epsilon_low, spec.epsilon_high

@@ -1,0 +1,179 @@
+"""Whether answers are the exact ones times a factor, and which quantity of the batch the factor is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cases.dtypes import FloatArray
+from harness.signature.evidence import Answered
+from harness.signature.quantities import quantities
+from oracles.expectation import Exact
+
+MOSTLY = 0.75
+"""An explanation of so many cases is told where none explains all."""
+
+_TELLING = 8.0
+"""A number says something of a factor where it is so many times its own bound."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The factors that rounding admits."""
+
+    low: float
+    high: float
+
+    def __contains__(self, factor: float) -> bool:
+        slack = 1e-12 * max(abs(self.low), abs(self.high))
+        return self.low - slack <= factor <= self.high + slack
+
+    @property
+    def middle(self) -> float:
+        return (self.low + self.high) / 2
+
+
+def factor_of(got: FloatArray, exact: FloatArray, bound: FloatArray) -> Interval | None:
+    """The factors k for which every `got` is k times `exact`, within the bound; None where there is none.
+
+    None too where no number is large enough to tell.
+    """
+    scale = np.abs(exact)
+    telling = (scale > _TELLING * bound) & np.isfinite(got)
+    if not telling.any() or not np.isfinite(got).all():
+        return None
+    # The rounding of the target's own answer is that of the exact one, times the factor.
+    ratio = got[telling] / exact[telling]
+    slack = bound[telling] / scale[telling] * np.maximum(np.abs(ratio), 1.0)
+    low, high = float(np.max(ratio - slack)), float(np.min(ratio + slack))
+    if low > high:
+        return None
+    small = ~telling
+    leeway = np.maximum(abs(high), 1.0) * bound[small] * (1.0 + _TELLING)
+    if (np.abs(got[small] - (low + high) / 2 * exact[small]) > leeway).any():
+        return None
+    return Interval(low, high)
+
+
+def loss_factor(one: Answered) -> Interval | None:
+    """The factor of the loss."""
+    assert one.outcome.loss is not None, "asked of numbers only"
+    exact = one.expectation.loss
+    return factor_of(np.array([one.outcome.loss]), exact.high, exact.bound)
+
+
+def gradient_factor(one: Answered) -> Interval | None:
+    """The factor of the whole gradient, where one outcome of it has one."""
+    assert one.outcome.gradient is not None, "asked of numbers only"
+    mask = one.case.batch.mask
+    for exact in one.expectation.gradients:
+        found = factor_of(one.outcome.gradient[mask], exact.high[mask], exact.bound[mask])
+        if found is not None:
+            return found
+    return None
+
+
+def row_factors(one: Answered) -> list[tuple[int, Interval]]:
+    """The factor of each completion's gradient, where every completion that tells has one; else nothing."""
+    assert one.outcome.gradient is not None, "asked of numbers only"
+    exact: Exact = one.expectation.gradients[0]
+    found = []
+    for row in np.flatnonzero(one.case.batch.lengths):
+        mask = one.case.batch.mask[row]
+        got, high, bound = one.outcome.gradient[row][mask], exact.high[row][mask], exact.bound[row][mask]
+        if not (np.abs(high) > _TELLING * bound).any():
+            continue
+        factor = factor_of(got, high, bound)
+        if factor is None:
+            return []
+        found.append((int(row), factor))
+    return found
+
+
+def named_factor(cases: Sequence[tuple[Answered, Interval]]) -> str:
+    """The quantity that is the factor in every case; "" where none is.
+
+    A constant that no quantity is, is told as a number where it is the same in all.
+    """
+    if not cases:
+        return ""
+    left: dict[str, None] | None = None
+    for one, interval in cases:
+        fitting = dict.fromkeys(name for name, value in quantities(one.case) if value in interval)
+        left = fitting if left is None else {name: None for name in left if name in fitting}
+    if left:
+        return next(iter(left))
+    low = max(interval.low for _, interval in cases)
+    high = min(interval.high for _, interval in cases)
+    return _number(low, high) if low <= high else ""
+
+
+def _number(low: float, high: float) -> str:
+    """The shortest decimal number in a range."""
+    for digits in range(1, 17):
+        text = f"{(low + high) / 2:.{digits}g}"
+        if low <= float(text) <= high and math.isfinite(float(text)):
+            return text
+    return f"{(low + high) / 2:.17g}"
+
+
+def row_quantities(one: Answered, row: int) -> Iterator[tuple[str, float]]:
+    """Numbers of one completion that its wrong factor may be."""
+    batch = one.case.batch
+    length, columns = int(batch.lengths[row]), batch.columns
+    filled = batch.lengths[batch.lengths > 0]
+    named = {
+        "its length": float(length),
+        "its length / T": length / columns,
+        "its length / mean length": length / float(filled.mean()),
+        "its length x B / N": length * batch.rows / float(batch.tokens),
+        "its length / max_completion_length": length / one.case.spec.max_completion_length,
+        "its advantage": float(batch.token_advantages[row][batch.mask[row]][0]),
+        "its length squared": float(length * length),
+    }
+    yield from named.items()
+    for name, value in named.items():
+        if value:
+            yield f"1 / ({name})", 1.0 / value
+
+
+def named_row_factor(cases: Sequence[Answered]) -> str:
+    """The quantity of a completion that its gradient's factor is, in all completions of all cases."""
+    left: dict[str, None] | None = None
+    for one in cases:
+        factors = row_factors(one)
+        if not factors:
+            return ""
+        for row, interval in factors:
+            fitting = dict.fromkeys(name for name, value in row_quantities(one, row) if value in interval)
+            left = fitting if left is None else {name: None for name in left if name in fitting}
+    return next(iter(left)) if left else ""
+
+
+def tells(one: Answered) -> bool:
+    """Whether a gradient element is larger than its bound."""
+    exact = one.expectation.gradients[0]
+    return bool((np.abs(exact.high) > exact.bound).any())
+
+
+def factor_words(cases: Sequence[Answered]) -> str:
+    """What the loss and the gradient are multiplied by in every case, in words; "" where it is no one thing."""
+    gradients = [(one, found) for one in cases if (found := gradient_factor(one)) is not None]
+    losses = [(one, found) for one in cases if (found := loss_factor(one)) is not None]
+    if not cases or len(gradients) < MOSTLY * len(cases):
+        return ""
+    gradient, loss = named_factor(gradients), named_factor(losses)
+    same_loss = all(1.0 in found for _, found in losses)
+    same_gradient = all(1.0 in found for _, found in gradients)
+    if same_loss and same_gradient:
+        return ""
+    if same_loss and gradient:
+        return f"gradient x {gradient}, loss right"
+    if same_gradient and loss:
+        return f"loss x {loss}, gradient right"
+    if gradient and gradient == loss:
+        return "loss and gradient with the wrong sign" if gradient == "-1" else f"loss and gradient x {gradient}"
+    return f"gradient x {gradient}" if gradient else ""

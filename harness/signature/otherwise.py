@@ -1,0 +1,147 @@
+"""Cases as a target would see them that leaves something out or takes one thing for another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from cases.batch import Mask
+from cases.case import Case
+from cases.dtypes import FloatArray
+from cases.spec import KLEstimator, Level, LossType
+from cases.split import Split
+
+
+def otherwise(case: Case) -> Iterator[tuple[str, Case]]:
+    """What may be done otherwise, in words, and the case that it amounts to; only where it is another case."""
+    for make in (_options, _inputs, _numbers, _clamps):
+        for words, changed in make(case):
+            try:
+                other = changed if isinstance(changed, Case) else replace(case, **changed)
+            except ValueError:
+                # A case that there cannot be, such as a KL term without a reference.
+                continue
+            if other.id != case.id:
+                yield words, other
+
+
+def _options(case: Case) -> Iterator[tuple[str, dict[str, Any]]]:
+    spec, batch = case.spec, case.batch
+    if spec.delta is not None:
+        yield "delta ignored", {"spec": replace(spec, delta=None)}
+    if spec.off_policy_mask_threshold is not None:
+        yield "off-policy mask ignored", {"spec": replace(spec, off_policy_mask_threshold=None)}
+        yield "sampling_logps ignored, old_logps in their place", {"batch": replace(batch, sampling_logps=None)}
+    if batch.importance_ratio is not None:
+        yield "importance ratio ignored", {"batch": replace(batch, importance_ratio=None)}
+    if spec.beta:
+        yield "KL term missing", {"spec": replace(spec, beta=0.0)}
+        corrected = spec.kl_estimator is KLEstimator.K3_BIAS_CORRECTED
+        if corrected:
+            yield "bias correction of the KL term ignored", {"spec": replace(spec, kl_estimator=KLEstimator.K3)}
+        elif spec.kl_estimator is KLEstimator.K3:
+            yield (
+                "KL term bias-corrected where it should not be",
+                {"spec": replace(spec, kl_estimator=KLEstimator.K3_BIAS_CORRECTED)},
+            )
+    level = Level.TOKEN if spec.importance_sampling_level is Level.SEQUENCE else Level.SEQUENCE
+    yield f"ratio at {level} level", {"spec": replace(spec, importance_sampling_level=level)}
+    if not case.split.is_whole:
+        yield "the whole generation batch taken as one step", {"split": Split()}
+        yield (
+            "evaluation taken for training" if case.split.mode == "eval" else "training taken for evaluation",
+            {"split": replace(case.split, mode="train" if case.split.mode == "eval" else "eval")},  # type: ignore[arg-type]  # made a member
+        )
+
+
+def _inputs(case: Case) -> Iterator[tuple[str, dict[str, Any]]]:
+    batch = case.batch
+    if batch.old_logps is not None:
+        yield "old_logps ignored: the ratio is 1", {"batch": replace(batch, old_logps=None)}
+        if batch.ref_logps is not None:
+            yield "ref_logps taken for old_logps", {"batch": replace(batch, old_logps=batch.ref_logps)}
+            yield "old_logps taken for ref_logps", {"batch": replace(batch, ref_logps=batch.old_logps)}
+        yield (
+            "the ratio inverted",
+            {"batch": replace(batch, old_logps=batch.dtype.round(2 * batch.logps - batch.old_logps))},
+        )
+    yield "advantages with the wrong sign", {"batch": replace(batch, advantages=-batch.advantages)}
+    if batch.advantages.ndim == 2:
+        mean = _row_mean(batch.advantages, batch.mask)
+        yield (
+            "advantages averaged over each completion",
+            {"batch": replace(batch, advantages=batch.dtype.round(mean))},
+        )
+        yield "one advantage a completion, its first", {"batch": replace(batch, advantages=batch.advantages[:, 0])}
+        if batch.rows == batch.columns:
+            yield "advantages transposed", {"batch": replace(batch, advantages=batch.advantages.T.copy())}
+    elif batch.rows == batch.columns:
+        across = np.broadcast_to(batch.advantages, batch.mask.shape).copy()
+        yield "advantages spread along tokens instead of completions", {"batch": replace(batch, advantages=across)}
+    for words, mask in (
+        ("mask ignored", np.ones_like(batch.mask)),
+        ("mask shifted left by one", _shifted(batch.mask, -1)),
+        ("mask shifted right by one", _shifted(batch.mask, 1)),
+    ):
+        yield words, {"batch": replace(batch, mask=mask)}
+
+
+def _numbers(case: Case) -> Iterator[tuple[str, dict[str, Any]]]:
+    spec, batch = case.spec, case.batch
+
+    def with_spec(**fields: Any) -> dict[str, Any]:
+        return {"spec": replace(spec, **fields)}
+
+    if spec.loss_type is LossType.DR_GRPO:
+        yield "max_completion_length ignored, T in its place", with_spec(max_completion_length=batch.columns)
+    if spec.loss_type is LossType.SAPO:
+        pos, neg = spec.sapo_temperature_pos, spec.sapo_temperature_neg
+        yield "sapo's temperatures exchanged", with_spec(sapo_temperature_pos=neg, sapo_temperature_neg=pos)
+        yield "one temperature of sapo for both signs", with_spec(sapo_temperature_neg=pos)
+        yield "the other temperature of sapo for both signs", with_spec(sapo_temperature_pos=neg)
+    if spec.loss_type is LossType.VESPO:
+        exchanged = {
+            "vespo_k_pos": spec.vespo_k_neg,
+            "vespo_lambda_pos": spec.vespo_lambda_neg,
+            "vespo_k_neg": spec.vespo_k_pos,
+            "vespo_lambda_neg": spec.vespo_lambda_pos,
+        }
+        yield "vespo's parameters exchanged", with_spec(**exchanged)
+    if spec.loss_type is LossType.CISPO:
+        yield "cap of 1 + epsilon_high", with_spec(epsilon_high=1.0 + spec.epsilon_high)
+        yield "cap of epsilon_high - 1", with_spec(epsilon_high=spec.epsilon_high - 1.0)
+
+
+def _clamps(case: Case) -> Iterator[tuple[str, dict[str, Any]]]:
+    spec = case.spec
+
+    def under(**fields: Any) -> dict[str, Any]:
+        return {"spec": replace(spec, conventions=replace(spec.conventions, **fields))}
+
+    for bound in (20.0, 10.0, 5.0):
+        yield f"log-ratio clamped to {bound:g} in size", under(log_ratio_bounds=(-bound, bound))
+    yield "log-ratio clamped to at most 10", under(log_ratio_bounds=(None, 10.0))
+    if spec.beta:
+        yield "KL estimate clamped to 10 in size", under(kl_bound=10.0)
+        yield "log-ratio of the KL term clamped to 20 in size", under(kl_log_ratio_bound=20.0)
+        yield (
+            "KL estimate clamped to 10 and its log-ratio to 20 in size",
+            under(kl_bound=10.0, kl_log_ratio_bound=20.0),
+        )
+    for epsilon in (1e-8, 1e-6, 1e-5, 1e-4):
+        yield f"{epsilon:g} added to the number of tokens", under(denominator_epsilon=epsilon)
+
+
+def _row_mean(values: FloatArray, mask: Mask) -> FloatArray:
+    lengths = np.maximum(mask.sum(axis=1), 1)
+    mean: FloatArray = np.where(mask, values, 0.0).sum(axis=1) / lengths
+    return mean
+
+
+def _shifted(mask: Mask, by: int) -> Mask:
+    shifted = np.roll(mask, by, axis=1)
+    shifted[:, 0 if by > 0 else -1] = False
+    return shifted

@@ -1,0 +1,51 @@
+"""Numbers of a batch that a wrong factor may be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cases.case import Case
+
+
+def quantities(case: Case) -> Iterator[tuple[str, float]]:
+    """Name and value of what a loss may be multiplied by; reciprocals have names of their own.
+
+    The plainest come first: of names with one value, the first is told.
+    """
+    yield from _CONSTANTS
+    named = dict(_named(case))
+    for name, value in named.items():
+        yield name, value
+    for name, value in named.items():
+        if value:
+            yield f"1/{name}" if "/" not in name else f"1/({name})", 1.0 / value
+
+
+_CONSTANTS = ((("-1"), -1.0), ("2", 2.0), ("1/2", 0.5), ("0", 0.0))
+
+
+def _named(case: Case) -> Iterator[tuple[str, float]]:
+    batch, split, spec = case.batch, case.split, case.spec
+    step = [row for rank in split.judged(batch.rows) for rows in rank for row in rows]
+    rows = len(step)
+    tokens = int(batch.lengths[step].sum())
+    filled = int((batch.lengths[step] > 0).sum())
+    yield "accumulation_steps", float(split.accumulation_steps)
+    yield "ranks", float(split.ranks)
+    yield "steps_per_generation", float(split.steps_per_generation)
+    yield "steps_per_generation/accumulation_steps", split.steps_per_generation / split.accumulation_steps
+    yield "B", float(rows)
+    yield "T", float(batch.columns)
+    yield "max_completion_length", float(spec.max_completion_length)
+    if spec.beta:
+        yield "beta", spec.beta
+    if tokens:
+        yield "N", float(tokens)
+        yield "N/B", tokens / rows
+        yield "N/(B T)", tokens / (rows * batch.columns)
+        yield "N/(generation batch)", tokens / float(batch.tokens)
+        yield "B/(completions with tokens)", rows / filled
+        yield "max_completion_length/T", spec.max_completion_length / batch.columns
+        yield "N/max_completion_length", tokens / spec.max_completion_length
+        yield "N/(B max_completion_length)", tokens / (rows * spec.max_completion_length)
+    yield "ranks accumulation_steps", float(split.ranks * split.accumulation_steps)

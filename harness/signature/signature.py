@@ -1,0 +1,197 @@
+"""The signature of a failing cell: what is wrong, in one line that stays the same from run to run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import numpy as np
+
+from cases.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
+from harness.signature.conditions import condition
+from harness.signature.evidence import Answered, Evidence
+from harness.signature.explanation import Explanation, share
+from harness.signature.factors import MOSTLY, factor_words, named_row_factor, tells
+from harness.signature.otherwise import otherwise
+from harness.signature.points import points
+from harness.signature.terms import named_terms
+from oracles.contract import Contract
+from oracles.expectation import expect
+from reports.records import Verdict
+
+_LOWER: Final[dict[str, tuple[DType, ...]]] = {
+    FLOAT64.name: (FLOAT32, BFLOAT16),
+    FLOAT32.name: (FLOAT16, BFLOAT16),
+    FLOAT16.name: (BFLOAT16,),
+}
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What is wrong, and where; `text` is the key under which findings are grouped.
+
+    `explains`: whether it accounts for every number that was seen, within rounding.
+    """
+
+    what: str
+    where: str = ""
+    explains: bool = False
+
+    @property
+    def text(self) -> str:
+        """Both in one line."""
+        return f"{self.what}; {self.where}" if self.where else self.what
+
+
+def signature(evidence: Evidence) -> Signature:
+    """The first of these that explains every failing case, and leaves those that conform as they are.
+
+    How it ended, where it gave no number; another formula of the space; something done otherwise; a factor; two
+    factors; a lower precision. Where none explains all, what is seen of the loss and the gradient.
+    """
+    if all(one.judgement.verdict is Verdict.CONFORMS for one in evidence.failing):
+        return Signature("its failing cases conform when they are asked again")
+    what = _unanswered(evidence)
+    if what:
+        return Signature(what, condition(evidence.where), explains=False)
+    partly: list[Explanation] = []
+    for explain in (_not_finite, points, _otherwise, _factor, _row_factor, _terms, _masked, _precision):
+        found = list(explain(evidence))
+        whole = next((one for one in found if one.share == 1.0), None)
+        if whole is not None:
+            return Signature(whole.words, explains=True)
+        partly += found
+    best = max(partly, key=lambda one: one.share, default=None)
+    if best is not None and best.share >= MOSTLY:
+        return Signature(best.words)
+    return Signature(_seen(evidence), condition(evidence.where))
+
+
+def _unanswered(evidence: Evidence) -> str:
+    """How the cases ended, where the worst of them have no numbers."""
+    verdicts = [one.judgement.verdict for one in evidence.failing]
+    ended = [one for one in evidence.failing if not one.is_number]
+    if not ended or len(ended) < len(verdicts):
+        return ""
+    return ended[0].outcome.message.splitlines()[0] if ended[0].outcome.message else str(verdicts[0])
+
+
+def _not_finite(evidence: Evidence) -> Iterator[Explanation]:
+    spoiled = [one for one in evidence.numbers if _spoils(one)]
+    if len(spoiled) < len(evidence.numbers):
+        return
+    loss = all(not np.isfinite(one.outcome.loss) for one in spoiled if one.outcome.loss is not None)
+    gradient = all(
+        not np.isfinite(one.outcome.gradient).all() for one in spoiled if one.outcome.gradient is not None
+    )
+    which = "loss and gradient" if loss and gradient else "loss" if loss else "gradient" if gradient else "answer"
+    where = condition(evidence.where)
+    yield Explanation(f"{which} NaN or infinite where the formula is finite{where and f'; {where}'}", 1.0)
+
+
+def _spoils(one: Answered) -> bool:
+    finite = np.isfinite(one.outcome.loss or 0.0) and (
+        one.outcome.gradient is None or np.isfinite(one.outcome.gradient).all()
+    )
+    return one.judgement.verdict is Verdict.DIVERGES and not finite
+
+
+def _otherwise(evidence: Evidence) -> Iterator[Explanation]:
+    words = dict.fromkeys(
+        words
+        for one in evidence.telling
+        for words, case in otherwise(one.case)
+        if one.explained_by(expect(case), case)
+    )
+    for one in words:
+        yield Explanation(one, share(evidence, partial(_is_otherwise, one)))
+
+
+def _is_otherwise(words: str, one: Answered) -> bool:
+    for other, case in otherwise(one.case):
+        if other == words:
+            return one.explained_by(expect(case), case)
+    # Where there is nothing to do otherwise, the answer must be right.
+    return one.judgement.verdict in (Verdict.CONFORMS, Verdict.OVERFLOW)
+
+
+def _factor(evidence: Evidence) -> Iterator[Explanation]:
+    yield from _everywhere_or_where(evidence, factor_words)
+
+
+def _row_factor(evidence: Evidence) -> Iterator[Explanation]:
+    yield from _everywhere_or_where(evidence, named_row_factor)
+
+
+def _terms(evidence: Evidence) -> Iterator[Explanation]:
+    yield from _everywhere_or_where(evidence, named_terms)
+
+
+def _everywhere_or_where(evidence: Evidence, name: Callable[[Sequence[Answered]], str]) -> Iterator[Explanation]:
+    """Words that hold for conforming cases too, whose quantity is 1; else those of a region of input space."""
+    failing = [one for one in evidence.numbers if tells(one)]
+    words = name(failing)
+    if not words:
+        return
+    if name([*failing, *(one for one in evidence.conforming if tells(one))]) == words:
+        yield Explanation(words, 1.0)
+        return
+    where = condition(evidence.where)
+    if where:
+        yield Explanation(f"{words}; {where}", 1.0)
+
+
+def _masked(evidence: Evidence) -> Iterator[Explanation]:
+    leaking = [
+        one
+        for one in evidence.numbers
+        if one.outcome.gradient is not None and (one.outcome.gradient[~one.case.batch.mask] != 0.0).any()
+    ]
+    if leaking:
+        # Some cases have no masked position to show it.
+        able = [one for one in evidence.numbers if not one.case.batch.mask.all()]
+        yield Explanation("gradient at masked positions", min(len(leaking) / len(able), 0.99))
+
+
+def _precision(evidence: Evidence) -> Iterator[Explanation]:
+    """Whether the errors are those of a lower precision: within its bound, and of no constant size."""
+    cases = evidence.numbers
+    for dtype in _LOWER.get(cases[0].case.batch.dtype.name, ()):
+        if all(one.explained_by(expect(one.case, Contract.of(dtype))) for one in cases) and _scatters(cases):
+            yield Explanation(f"something is computed in {dtype.name}", 1.0)
+            return
+
+
+def _scatters(cases: Sequence[Answered]) -> bool:
+    """Whether relative errors of gradient elements have both signs, as roundings do."""
+    signs = []
+    for one in cases:
+        exact = one.expectation.gradients[0]
+        assert one.outcome.gradient is not None, "asked of numbers only"
+        off = np.abs(one.outcome.gradient - exact.high) > exact.bound
+        signs += list(np.sign((one.outcome.gradient - exact.high) * exact.high)[off])
+    return len(signs) < 4 or min(signs.count(1.0), signs.count(-1.0)) >= 0.1 * len(signs)
+
+
+def _seen(evidence: Evidence) -> str:
+    """Which of the two numbers are wrong."""
+    loss = [one.judgement.loss.ratio > 1.0 for one in evidence.numbers]
+    gradient = [one.judgement.gradient.ratio > 1.0 for one in evidence.numbers]
+    if not any(gradient):
+        return "loss wrong, gradient right"
+    if not any(loss):
+        return "gradient wrong, loss right"
+    return "loss and gradient wrong"
+
+
+def strongest_first(cases: Sequence[Answered]) -> Iterator[Answered]:
+    """Cases that tell most first: many tokens, off-policy, with a split; empty batches last."""
+    yield from sorted(cases, key=lambda one: -_weight(one))
+
+
+def _weight(one: Answered) -> float:
+    batch = one.case.batch
+    rich = 4 * (batch.old_logps is not None) + 2 * (0 not in batch.lengths) + (not one.case.split.is_whole)
+    return min(batch.tokens, 24) + rich
