@@ -15,7 +15,6 @@ from harness.judge import Judgement, judge
 from harness.judging import client_for, contestant
 from harness.outcome import Outcome
 from harness.plan import Plan
-from harness.token_table import token_table
 from oracles.expectation import Expectation, expect
 from reports.records import Cell, Divergence, Verdict
 
@@ -51,7 +50,7 @@ class Replayed:
                     f"  {name}: error {divergence.absolute:.3g}, {divergence.ulps:.3g} ulps, "
                     f"error / bound {divergence.ratio:.3g}"
                 )
-        return lines + list(token_table(self.case, self.expectation, self.outcome))
+        return lines
 
     def as_json(self) -> dict[str, Any]:
         """The result as JSON data; null where nothing was compared, "inf" where an error has no bound."""
@@ -107,17 +106,22 @@ def requested_target(path: Path) -> str:
     return str(requested[0])
 
 
+def stored_case(path: Path) -> Case:
+    """The case in a file. Raises `UsageError` when it holds none."""
+    try:
+        return Case.from_json(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {path}: {error}") from error
+    except CaseFormatError as error:
+        raise UsageError(f"{path}: {error}", "lossgate run writes case files into the folder of a run") from error
+
+
 def replayed(path: Path, target: str, plan: Plan) -> Replayed:
     """Put the case in a file to a target.
 
     Raises `UsageError` when the file holds no case, `TargetUnavailable` when the target does not start.
     """
-    try:
-        case = Case.from_json(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {path}: {error}") from error
-    except CaseFormatError as error:
-        raise UsageError(f"{path}: {error}", "lossgate run writes case files into the folder of a run") from error
+    case = stored_case(path)
     with client_for(replace(plan, loss_types=(case.spec.loss_type,)), target) as client:
         one = contestant(plan, target, client)
         expectation, outcome = expect(case), one.client.ask(case, one.device)

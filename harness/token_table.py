@@ -1,47 +1,66 @@
-"""A case, its expected and its actual gradient, token by token in plain text."""
+"""A case, token by token in plain text: what each brings to the loss, and its expected and its actual gradient."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from cases.case import Case
 from harness.outcome import Outcome
 from oracles.expectation import Expectation
+from oracles.space.breakdown import TokenTerms, breakdown
 
 MOST_TOKENS = 64
 
 
-def token_table(case: Case, expectation: Expectation, outcome: Outcome) -> Iterator[str]:
-    """The hyper-parameters, then one line a token; of a large case the first `MOST_TOKENS` only."""
+def token_table(case: Case, expectation: Expectation, outcome: Outcome | None = None) -> Iterator[str]:
+    """The hyper-parameters, then one line a token of the judged step; of a large case the first `MOST_TOKENS`."""
     yield ""
     yield f"  {_settings(case)}"
+    tokens = breakdown(case)
+    if not tokens:
+        yield "  no token is unmasked"
+        return
+    columns = _columns(case, tokens[:MOST_TOKENS], expectation, outcome)
+    widths = {name: max(len(name), *map(len, texts)) for name, texts in columns.items()}
+    yield "  " + "  ".join(name.rjust(width) for name, width in widths.items())
+    for texts in zip(*columns.values(), strict=True):
+        yield "  " + "  ".join(text.rjust(width) for text, width in zip(texts, widths.values(), strict=True))
+    if len(tokens) > MOST_TOKENS:
+        yield f"  and {len(tokens) - MOST_TOKENS} more tokens"
+    yield "  loss = sum of weight x (policy + beta x kl)"
+
+
+def _columns(
+    case: Case, tokens: list[TokenTerms], expectation: Expectation, outcome: Outcome | None
+) -> dict[str, list[str]]:
     batch = case.batch
-    optional = {
+    inputs = {
+        "logp": batch.logps,
         "old": batch.old_logps,
         "ref": batch.ref_logps if case.spec.beta else None,
         "sampling": batch.sampling_logps,
         "importance": batch.token_importance_ratio,
-    }
-    columns = {
-        "logp": batch.logps,
-        **{name: values for name, values in optional.items() if values is not None},
         "advantage": batch.token_advantages,
-        "expected": expectation.gradients[0].high,
     }
-    if outcome.gradient is not None:
-        columns["got"] = outcome.gradient
-    columns["bound"] = expectation.gradients[0].bound
-    yield "  completion  token" + "".join(f"{name:>14}" for name in columns)
-    shown = np.argwhere(batch.mask)[:MOST_TOKENS]
-    for row, column in shown:
-        numbers = "".join(f"{_number(name, values[row, column]):>14}" for name, values in columns.items())
-        yield f"  {row:>10}  {column:>5}{numbers}"
-    if len(shown) < batch.tokens:
-        yield f"  and {batch.tokens - len(shown)} more tokens"
-    if not batch.tokens:
-        yield "  no token is unmasked"
+    at = [(one.row, one.column) for one in tokens]
+    columns = {"row": [str(row) for row, _ in at], "token": [str(column) for _, column in at]}
+    columns |= {
+        name: [_number(values[place]) for place in at] for name, values in inputs.items() if values is not None
+    }
+    columns["ratio"] = [_number(one.ratio) for one in tokens]
+    columns["branch"] = [one.branch for one in tokens]
+    columns["policy"] = [_number(one.policy) for one in tokens]
+    if any(one.kl is not None for one in tokens):
+        columns["kl"] = ["-" if one.kl is None else _number(one.kl) for one in tokens]
+    columns["weight"] = [_number(one.weight) for one in tokens]
+    exact = expectation.gradients[0]
+    columns["expected"] = [_number(exact.high[place]) for place in at]
+    if outcome is not None and outcome.gradient is not None:
+        columns["got"] = [_number(outcome.gradient[place]) for place in at]
+    columns["bound"] = [f"{exact.bound[place]:.2g}" for place in at]
+    if len(set(columns["branch"])) == 1 and columns["branch"][0] == "-":
+        del columns["branch"]
+    return columns
 
 
 def _settings(case: Case) -> str:
@@ -55,6 +74,7 @@ def _settings(case: Case) -> str:
         "delta": spec.delta,
         "off_policy_mask_threshold": spec.off_policy_mask_threshold,
         "max_completion_length": spec.max_completion_length if spec.loss_type == "dr_grpo" else None,
+        "dual_clip": spec.conventions.dual_clip if spec.loss_type.clips else None,
     }
     parts += [f"{name} {value:g}" for name, value in optional.items() if value is not None]
     if spec.beta:
@@ -69,5 +89,5 @@ def _settings(case: Case) -> str:
     return "; ".join(parts)
 
 
-def _number(name: str, value: float) -> str:
-    return f"{value:.2g}" if name == "bound" else f"{value:.7g}"
+def _number(value: float) -> str:
+    return f"{float(value):.7g}"

@@ -144,7 +144,7 @@ def _print(run: Run, output: Format, every_row: bool) -> None:
         _say_what_was_missed(run)
         failing = table[[Verdict(verdict).fails for verdict in table["verdict"]]]
         if len(failing):
-            print(f"look closer: lossgate replay {run.path / 'cases' / failing['witness'].iloc[0]}.json")
+            print(f"look closer: lossgate explain {run.path / 'cases' / failing['witness'].iloc[0]}.json")
         print(f"run: {run.path}")
         return
     print({Format.JSON: json_report, Format.MARKDOWN: markdown}[output].render(table, run.facts))

@@ -29,7 +29,7 @@ def points(evidence: Evidence) -> Iterator[Explanation]:
 
     for change in _changes(asked):
         if any(explains(change)(one) for one in evidence.telling):
-            words = f"computes {_told(_changed(evidence.numbers[0].case, change), asked)}"
+            words = _told(_changed(evidence.numbers[0].case, change), asked)
             yield Explanation(words, share(evidence, explains(change)))
 
 
@@ -65,11 +65,11 @@ def _explains(change: Change, one: Answered, pieces: Pieces) -> bool:
 
 
 def _told(point: Variant, asked: Variant) -> str:
-    """A name where it has one of its own, else what it does otherwise."""
+    """That it computes a loss of another name, else what it does otherwise."""
     name, before = name_of(point), name_of(asked)
     if name and name != before:
         beside = [words for words in point.differences(asked) if words in _beside(point)]
-        return ", ".join([name, *beside])
+        return ", ".join([f"computes {name}", *beside])
     return ", ".join(point.differences(asked))
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, Final, TypeVar
 
@@ -61,6 +62,32 @@ class Pieces:
     def expectation(self, variant: Variant) -> Expectation:
         """What an implementation of a point answers: loss and gradient, with their bounds."""
         return expectation_of(self._case, self._formula, self.loss(variant))
+
+    @property
+    def positions(self) -> Iterable[tuple[int, int]]:
+        """Row and column of every unmasked token of the judged step, in the order of the terms."""
+        return self._formula.leaves
+
+    @property
+    def window_tokens(self) -> Fraction:
+        """What a mean over the tokens of the step divides by."""
+        return self._formula.divisor(self._formula.window_tokens).value
+
+    def ratio_terms(self, variant: Variant) -> Terms:
+        """The importance ratio of every token."""
+        return self._ratios(variant.ratio)
+
+    def policy_terms(self, variant: Variant) -> Terms:
+        """The policy term of every token, with its importance ratio."""
+        return self._policy(variant)
+
+    def kl_terms(self, variant: Variant) -> Terms:
+        """The KL term of every token, without beta."""
+        return self._kl(variant)
+
+    def kl_is_apart(self, variant: Variant) -> bool:
+        """Whether KL terms are averaged by themselves."""
+        return self._kl_aggregation(variant) is not variant.aggregation
 
     @property
     def overflows(self) -> bool:
