@@ -32,7 +32,8 @@ LEGEND: Final = "loss, gradient: largest error, in ulps, as error / bound (above
 SHORT_LEGEND: Final = "loss, gradient: largest error / bound (above 1: not rounding)"
 
 _ABOUT: Final = ("lossgate", "profile", "seed", "case_set")
-_SAID_BELOW: Final = (Verdict.KNOWN, Verdict.OVERFLOW)
+_SAID_BELOW: Final = (Verdict.KNOWN, Verdict.OVERFLOW, Verdict.UNSUPPORTED)
+_UNREMARKABLE: Final = (Verdict.CONFORMS.value, Verdict.UNSUPPORTED.value)
 _NUMERIC: Final = ("beta", "cases")
 _STYLES: Final = {
     Verdict.CONFORMS: "green",
@@ -57,7 +58,7 @@ def render(table: pd.DataFrame, facts: Facts, console: Console, show_all: bool =
     if not complete:
         console.print(Text(f"INCOMPLETE: {INCOMPLETE}", style="bold red"))
     signatures = findings(facts)
-    shown = table if show_all else table[table["verdict"] != Verdict.CONFORMS.value]
+    shown = table if show_all else table[~table["verdict"].isin(_UNREMARKABLE)]
     wide = console.width >= WIDE
     for (target, surface, device), cells in shown.groupby(["target", "surface", "device"], sort=False):
         title = "  ".join(one_line(part) for part in (target, surface, device))
@@ -66,11 +67,11 @@ def render(table: pd.DataFrame, facts: Facts, console: Console, show_all: bool =
         console.print()
     if len(shown):
         console.print(Text(LEGEND if wide else SHORT_LEGEND, style="dim"))
-        for verdict in _SAID_BELOW:
-            alike = shown[shown["verdict"] == verdict.value]
-            for message, cells in alike.groupby(alike["message"].str.split("\n").str[0], sort=False):
-                where = f"{_count(len(cells), 'cell')}, {_count(int(cells[verdict.value].sum()), 'case')}"
-                console.print(Text(f"{verdict} in {where}: {one_line(str(message))}", style=_style(verdict)))
+    for verdict in _SAID_BELOW:
+        alike = table[table["verdict"] == verdict.value]
+        for message, cells in alike.groupby(alike["message"].str.split("\n").str[0], sort=False):
+            where = f"{_count(len(cells), 'cell')}, {_count(int(cells[verdict.value].sum()), 'case')}"
+            console.print(Text(f"{verdict} in {where}: {one_line(str(message))}", style=_style(verdict)))
     for target in summary(table):
         sentence = target.sentence if complete else f"so far, {target.sentence}"
         console.print(Text(one_line(sentence), style=_style(target.verdict)))

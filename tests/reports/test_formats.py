@@ -66,7 +66,12 @@ def mixed(record: MakeRecord, rows_of: RowsOf) -> pd.DataFrame:
                     message="NaN where the formula is finite",
                 ),
                 record(target="verl 0.9", verdict=Verdict.CRASH, message="died of signal 11\nlast words"),
-                record(target="verl 0.9", level="sequence", verdict=Verdict.UNSUPPORTED),
+                record(
+                    target="verl 0.9",
+                    level="sequence",
+                    verdict=Verdict.UNSUPPORTED,
+                    message="it has no sequence level",
+                ),
             ]
         )
     )
@@ -90,13 +95,13 @@ bnpo      token 0.04 float32   1/1 DIVERGES         4e-3 1e6u 1e4 1e-9 0.25u 0.5
 bnpo      token 0.04 float64   1/1 NONDETERMINISTIC    -             -           000000000000
 
 verl 0.9  logps  cpu
-loss_type  level     beta  dtype    cases  verdict      loss  gradient  witness
-grpo       token     0.04  float32    1/1  CRASH        -     -         000000000000
+loss_type  level  beta  dtype    cases  verdict  loss  gradient  witness
+grpo       token  0.04  float32    1/1  CRASH    -     -         000000000000
     died of signal 11
-grpo       sequence  0.04  float32      0  unsupported  -     -         000000000000
 
 loss, gradient: largest error, in ulps, as error / bound (above 1: not rounding)
 overflow in 1 cell, 1 case: NaN where the formula is finite
+unsupported in 1 cell, 1 case: it has no sequence level
 trl 1.16.0: 5 cells, 5 cases: 2 conform, 1 DIVERGES, 1 NONDETERMINISTIC, 1 overflow
 verl 0.9: 2 cells, 1 case: 1 CRASH, 1 unsupported
 lossgate 0.1.0  profile ci  seed 0  case set 3f2a91c7
