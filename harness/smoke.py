@@ -67,7 +67,8 @@ def _case(one: Contestant) -> Case:
                 loss_type,
                 Level.TOKEN,
                 beta,
-                epsilon_low=0.2,
+                # Alike, for those that take one bound for both sides.
+                epsilon_low=0.25,
                 epsilon_high=1.25 if loss_type is LossType.CISPO else 0.25,
                 max_completion_length=7,
             ),
