@@ -127,6 +127,8 @@ def _references() -> Iterator[Description]:
         )
         yield Description(rows, columns=3)
         yield Description((Row(advantage=Advantage.ZERO, reference=reference),), columns=1, bounds=Bounds.DYADIC)
+        # Some implementations know no old policy.
+        yield Description(rows[:1], columns=3, on_policy=True)
 
 
 def _overflows() -> Iterator[Description]:

@@ -46,7 +46,7 @@ def execute(plan: Plan, emit: Emit, earlier: Earlier = NOTHING) -> ExitCode:
         targets = {one.facts.label: as_facts(one.facts) for one in contestants}
         earlier.check_targets(targets)
         emit(RunStarted(targets, len(entries) * cell_count(plan, contestants)))
-        tally = Tally(list(targets))
+        tally = Tally(targets)
         exit_code, complete = ExitCode.INTERRUPTED, False
         try:
             for event in _events(plan, entries, contestants, earlier, tally):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,11 +12,12 @@ from cases.case import Case
 from cases.regions import missing
 from harness.events import CaseJudged, CellExplained, PaddingChecked, Shrinking
 from harness.exit_codes import ExitCode
+from harness.generation import PHASES, corpus_names
 from harness.signature.evidence import Suspect, Where
 from oracles.registry import ORACLES
 from reports.records import Cell, Verdict, worst
 
-_SCHEDULED = ("regions", "drawn")
+_SCHEDULED = PHASES
 _COMPARED = (
     Verdict.CONFORMS,
     Verdict.DIVERGES,
@@ -81,10 +82,13 @@ class _PaddingTally:
 
 
 class Tally:
-    """Takes every judged case of some targets, by their labels, in order."""
+    """Takes every judged case of some targets, in order: their facts, by label."""
 
-    def __init__(self, targets: Sequence[str]) -> None:
+    def __init__(self, targets: Mapping[str, Mapping[str, Any]]) -> None:
         self._targets = tuple(targets)
+        self._on_policy_only = {
+            label for label, facts in targets.items() if "old_logps" not in facts["supports"]["options"]
+        }
         self._cells: dict[Cell, _CellTally] = {}
         self._case_set = hashlib.sha256()
         self._findings: list[CellExplained] = []
@@ -105,7 +109,10 @@ class Tally:
     def _add_judged(self, judged: CaseJudged) -> None:
         record = judged.record
         spec = judged.case.spec
-        cell = self._cells.setdefault(record.cell, _CellTally(ORACLES[spec.loss_type].regions(spec)))
+        if record.cell not in self._cells:
+            off_policy = record.cell.target not in self._on_policy_only
+            self._cells[record.cell] = _CellTally(ORACLES[spec.loss_type].regions(spec, off_policy))
+        cell = self._cells[record.cell]
         cell.count(judged)
         if record.phase in _SCHEDULED:
             self._case_set.update(record.case_id.encode())
@@ -172,10 +179,18 @@ class Tally:
             return ExitCode.INCOMPARABLE
         return ExitCode.CONFORMS
 
+    @property
+    def from_corpus(self) -> dict[str, str]:
+        """The names of the corpus cases that failing cells have as their witness, or that it was shrunk from."""
+        names = corpus_names()
+        failing = (cell.witness[cell.verdict].record for cell in self._cells.values() if cell.verdict.fails)
+        return {record.case_id: names[record.description] for record in failing if record.description in names}
+
     def as_facts(self) -> dict[str, Any]:
         """What a report says of the cases of a run."""
         return {
             "case_set": self._case_set.hexdigest()[:16],
+            "corpus": self.from_corpus,
             "missing_regions": self.missing_regions,
             "findings": [finding.as_facts() for finding in self._findings],
             "padding": {

@@ -7,6 +7,9 @@ from harness.signature.evidence import Where
 
 _MOSTLY = 0.9
 _NOT_WORTH_TELLING = 0.7
+_DISJOINT = {("row_empty", "batch_empty"): "a completion without tokens"}
+"""Regions that no case is in together, with what they have in common."""
+
 _NEGATED = {
     "on_policy": "off-policy",
     "ratio_inside": "with no ratio inside the clip bounds",
@@ -29,6 +32,9 @@ def condition(where: Where) -> str:
         outside = where.judged_cases - judged
         if name in _NEGATED and not where.failing.get(name, 0) and 0 < outside < where.judged_cases:
             candidates.append((outside, _NEGATED[name]))
+    for parts, about in _DISJOINT.items():
+        if sum(where.failing.get(name, 0) for name in parts) == where.failing_cases:
+            candidates.append((sum(where.judged.get(name, 0) for name in parts), about))
     if not candidates:
         return ""
     judged, about = min(candidates, key=lambda one: one[0])

@@ -17,17 +17,20 @@ from tests.cli.conftest import COMMAND
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 BLOCK = re.compile(r"```console\n\$ lossgate (.*)\n((?:.*\n)*?)```")
+PAGES = ("README.md", "docs/pr-3395.md")
+BLOCKS = [block for page in PAGES for block in BLOCK.findall((ROOT / page).read_text())]
 
 
-@pytest.mark.parametrize(("command", "shown"), BLOCK.findall(README))
-def test_the_readme_shows_what_is_printed(command: str, shown: str, tmp_path: Path) -> None:
-    """Every console block of the README is run as it stands.
+@pytest.mark.parametrize(("command", "shown"), BLOCKS)
+def test_a_page_shows_what_is_printed(command: str, shown: str, tmp_path: Path) -> None:
+    """Every console block of these pages is run as it stands.
 
     The folder of the run may differ, and what depends on how a processor rounds: how near a cell that does not
     diverge came to its bound, and with which case.
     """
+    out = ["--out", tmp_path / "out"] if command.startswith("run ") else []
     result = subprocess.run(
-        [COMMAND, *shlex.split(command), "--out", tmp_path / "out"],
+        [COMMAND, *shlex.split(command), *out],
         cwd=ROOT,
         capture_output=True,
         text=True,

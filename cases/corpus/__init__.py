@@ -1,0 +1,1 @@
+"""The corpus: named cases, each for a fault that was public."""
