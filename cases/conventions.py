@@ -58,6 +58,16 @@ class CispoClip(StrEnum):
     TWO_SIDED = "two_sided"
 
 
+class KLBounded(StrEnum):
+    """Which estimates the bounds of the KL term act on.
+
+    `every`: all. `exponential`: k3, plain or bias-corrected, alone: the bounds guard its exponential.
+    """
+
+    EVERY = "every"
+    EXPONENTIAL = "exponential"
+
+
 class KLAggregation(StrEnum):
     """How the KL terms of tokens become one number.
 
@@ -80,6 +90,7 @@ class Conventions:
       is taken, as (low, high), either of which may be None; the gradient is 0 beyond.
     * `kl_log_ratio_bound` b > 0: `ref_logps - logps` is clipped to [-b, b] before KL is estimated.
     * `kl_bound` b > 0: the KL estimate of a token is clipped to [-b, b].
+    * `kl_bounded`: which estimates these two bounds act on.
     * `kl_aggregation`: how the KL terms of tokens become one number.
     * `dual_clip` c > 1: where the advantage is below 0, the policy term of a clipped surrogate is at most -c A
       (Ye et al. 2019, arXiv 1912.09729).
@@ -96,6 +107,7 @@ class Conventions:
     log_ratio_bounds: tuple[float | None, float | None] = (None, None)
     kl_log_ratio_bound: float | None = None
     kl_bound: float | None = None
+    kl_bounded: KLBounded = KLBounded.EVERY
     kl_aggregation: KLAggregation = KLAggregation.WITH_POLICY
     dual_clip: float | None = None
     sequence_gradient: SequenceGradient = SequenceGradient.COMPLETION
@@ -106,6 +118,7 @@ class Conventions:
         set_member(self, "empty_rows", EmptyRows)
         set_member(self, "window_tokens", WindowTokens)
         set_members(self, "padding", PaddingPromise)
+        set_member(self, "kl_bounded", KLBounded)
         set_member(self, "kl_aggregation", KLAggregation)
         set_member(self, "sequence_gradient", SequenceGradient)
         set_member(self, "cispo_clip", CispoClip)

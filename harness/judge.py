@@ -100,7 +100,9 @@ def bits_equal(first: Outcome, second: Outcome) -> bool | None:
 def _bits(outcome: Outcome) -> bytes | None:
     if outcome.loss is None or outcome.gradient is None:
         return None
-    return np.append(outcome.gradient, outcome.loss).tobytes()
+    numbers = np.append(outcome.gradient, outcome.loss)
+    # One NaN is as good as another.
+    return np.where(np.isnan(numbers), np.nan, numbers).tobytes()
 
 
 def _near(

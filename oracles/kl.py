@@ -7,7 +7,7 @@ and the mean of its own are conventions of libraries.
 
 from __future__ import annotations
 
-from cases.conventions import KLAggregation
+from cases.conventions import KLAggregation, KLBounded
 from cases.spec import KLEstimator
 from oracles.completions import Formula, Parameters, Token
 from oracles.operations import clip, exp, stored
@@ -25,7 +25,7 @@ def kl_term(token: Token, ratio: Scalar, p: Parameters) -> Scalar:
     """
     if token.ref_logp is None:
         raise ValueError("ref_logps: got None, takes a tensor when beta is not 0")
-    x = clip(token.ref_logp - token.logp, *p.around_zero(p.conventions.kl_log_ratio_bound))
+    x = clip(token.ref_logp - token.logp, *_bounds(p.conventions.kl_log_ratio_bound, p))
     match p.spec.kl_estimator:
         case KLEstimator.K1:
             estimate = -x
@@ -33,8 +33,15 @@ def kl_term(token: Token, ratio: Scalar, p: Parameters) -> Scalar:
             estimate = x * x / 2
         case KLEstimator.K3 | KLEstimator.K3_BIAS_CORRECTED:
             estimate = exp(x) - x - 1
-    estimate = clip(stored(estimate), *p.around_zero(p.conventions.kl_bound))
+    estimate = clip(stored(estimate), *_bounds(p.conventions.kl_bound, p))
     return estimate * ratio if p.spec.kl_estimator is KLEstimator.K3_BIAS_CORRECTED else estimate
+
+
+def _bounds(bound: float | None, p: Parameters) -> tuple[Scalar, Scalar] | tuple[None, None]:
+    """-bound and bound, where there is one and it acts on the estimator of the spec."""
+    polynomial = p.spec.kl_estimator in (KLEstimator.K1, KLEstimator.K2)
+    acts = not polynomial or p.conventions.kl_bounded is KLBounded.EVERY
+    return p.around_zero(bound if acts else None)
 
 
 def separate_kl(formula: Formula) -> Scalar | None:

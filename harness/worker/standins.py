@@ -13,7 +13,8 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
-from collections.abc import MutableSequence, Sequence
+from abc import ABCMeta
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
@@ -25,6 +26,11 @@ def stand_in(*names: str) -> tuple[str, ...]:
         # Last, so that nothing that is there is hidden.
         sys.meta_path.append(_Finder(missing))
     return missing
+
+
+def stand_in_for(name: str) -> None:
+    """Have one module of a library imported as an empty one, whose own imports fail here."""
+    sys.modules[name] = _StandIn(name)
 
 
 def bare_package(name: str) -> None:
@@ -43,7 +49,16 @@ def bare_package(name: str) -> None:
     sys.modules[name] = package
 
 
-class _Anything:
+class _Open(ABCMeta):
+    """Of a class with every attribute; an abstract class may be a base beside it."""
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _Anything
+
+
+class _Anything(metaclass=_Open):
     """Takes every attribute, call, decoration and subclassing."""
 
     def __init__(self, *_arguments: object, **_options: object) -> None:
@@ -60,8 +75,6 @@ class _Anything:
 
 
 class _StandIn(ModuleType):
-    __path__: MutableSequence[str] = []
-
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)

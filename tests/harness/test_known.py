@@ -83,7 +83,7 @@ def test_every_entry_of_this_repository_has_its_witness() -> None:
     for entry in known.entries:
         case = Case.from_json((ROOT / entry.witness).read_text())
         assert (str(case.spec.loss_type),) == entry.loss_type
-        assert (case.batch.dtype.name,) == entry.dtype
+        assert not entry.dtype or (case.batch.dtype.name,) == entry.dtype
         assert entry.region in regions_of(case)
 
 
