@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import pins, protocol
+from . import limits, pins, protocol
 from .target import Target, TensorCase, Unsupported
-from .tensors import case_from, packed, same_bits
+from .tensors import Inputs, case_from, packed
 
 _TRACEBACK_CHARACTERS = 2000
 _SENTENCE_CHARACTERS = 300
@@ -37,6 +37,7 @@ def answer(target: Target, request: protocol.Message) -> bytes:
     except BaseException as error:
         outcome = {"status": "error", "message": sentence(error), "traceback": tail(error)}
     outcome["notes"] = pins.restore()
+    outcome["number"] = request.header["number"]
     return protocol.pack(outcome, tensors)
 
 
@@ -44,26 +45,28 @@ def _evaluate(target: Target, case: TensorCase) -> tuple[dict[str, Any], Tensor]
     refusal = target.refusal(case)
     if refusal is not None:
         raise Unsupported(refusal)
-    before = {name: tensor.detach().clone() for name, tensor in case.tensors.items()}
+    inputs = Inputs(case)
 
     start = _now(case)
-    loss = target.loss(case)
+    given = target.answer(case)
     seconds = _now(case) - start
-    _check_loss(loss)
-    # Before autograd notices it in words of its own.
-    _check_inputs(case, before)
-    start = _now(case)
-    (gradient,) = torch.autograd.grad(loss, case.logps, allow_unused=True)
-    seconds += _now(case) - start
-
-    _check_inputs(case, before)
+    loss, gradient = given.loss, given.gradient
+    _check_loss(loss, gradient)
+    if inputs.were_written:
+        # Before autograd notices it in words of its own.
+        _check_inputs(inputs)
+    if gradient is None:
+        start = _now(case)
+        (gradient,) = torch.autograd.grad(loss, case.logps, allow_unused=True)
+        seconds += _now(case) - start
+    _check_inputs(inputs)
     if gradient is None:
         gradient = torch.zeros_like(case.logps)
     if gradient.shape != case.logps.shape:
         raise NotALoss(f"gave a gradient of shape {tuple(gradient.shape)} for logps of {tuple(case.logps.shape)}")
     outcome = {
         "status": "ok",
-        "loss": loss.detach().to(torch.float64).item(),
+        "loss": loss.item(),
         "loss_dtype": str(loss.dtype).replace("torch.", ""),
         "seconds": seconds,
     }
@@ -76,21 +79,24 @@ def _now(case: TensorCase) -> float:
     return time.perf_counter()
 
 
-def _check_loss(loss: object) -> None:
+def _check_loss(loss: object, gradient: Tensor | None) -> None:
     if not isinstance(loss, Tensor):
         raise NotALoss(f"returned {_article(type(loss).__name__)} where a tensor is needed")
     if loss.dim() != 0:
         raise NotALoss(f"returned a tensor of shape {tuple(loss.shape)} where one number, shape (), is needed")
     if not loss.is_floating_point():
         raise NotALoss(f"returned a loss of {loss.dtype}, which is no floating-point type")
-    if not loss.requires_grad:
-        raise NotALoss("returned a loss that is detached: it has no gradient with respect to logps")
+    if gradient is None and not loss.requires_grad:
+        raise NotALoss(
+            "returned a loss that is detached: it has no gradient with respect to logps, "
+            "nor is there a tensor of their shape beside it that could be it"
+        )
 
 
-def _check_inputs(case: TensorCase, before: dict[str, Tensor]) -> None:
-    for name, tensor in case.tensors.items():
-        if not same_bits(tensor, before[name]):
-            raise NotALoss(f"changed its input '{name}' in place")
+def _check_inputs(inputs: Inputs) -> None:
+    name = inputs.changed
+    if name is not None:
+        raise NotALoss(f"changed its input '{name}' in place")
 
 
 def _article(noun: str) -> str:
@@ -110,7 +116,9 @@ def sentence(error: BaseException) -> str:
     # An exception's own __str__ may raise.
     except Exception:
         text = ""
-    return f"raised {type(error).__name__}{': ' if text else ''}{text}"
+    raised = f"raised {type(error).__name__}{': ' if text else ''}{text}"
+    limit = limits.exceeded(error)
+    return f"{limit}; it {raised}" if limit else raised
 
 
 def tail(error: BaseException) -> str:

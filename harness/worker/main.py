@@ -13,7 +13,7 @@ import sys
 import threading
 from typing import NoReturn
 
-from . import protocol
+from . import limits, protocol
 
 
 def main(read_fd: int, write_fd: int) -> NoReturn:
@@ -30,20 +30,47 @@ def main(read_fd: int, write_fd: int) -> NoReturn:
     for fd in (read_fd, write_fd):
         os.set_inheritable(fd, False)
     threading.Thread(target=_die_with_parent, args=(read_fd,), daemon=True).start()
-
-    def send(data: bytes) -> None:
-        protocol.write_all(lambda part: os.write(write_fd, part), data)
-
-    send(_hello(_next(read_fd)))
+    connection = _Connection(read_fd, write_fd)
+    hello = connection.receive()
+    limits.restrict(hello.header["memory"])
+    connection.send(_hello(hello))
     # Only now: the modules below import torch, and the answer to hello says whether it is there.
     from .service import Service
 
     service = Service()
     while True:
-        request = _next(read_fd)
+        request = connection.receive()
         if request.header["request"] == "close":
             os._exit(0)
-        send(service.answer(request))
+        connection.send(service.answer(request))
+
+
+class _Connection:
+    """Messages from and to the parent; the process ends where there is none any more."""
+
+    def __init__(self, read_fd: int, write_fd: int) -> None:
+        self._read_fd = read_fd
+        self._write_fd = write_fd
+        self._left_over = bytearray()
+        self._owner = os.getpid()
+
+    def receive(self) -> protocol.Message:
+        try:
+            message = protocol.read_message(lambda size: os.read(self._read_fd, size), self._left_over)
+        except OSError:
+            os._exit(protocol.EXIT_DISCONNECTED)
+        if message is None:
+            _die()
+        return message
+
+    def send(self, data: bytes) -> None:
+        if os.getpid() != self._owner:
+            # A child that the target forked and that came back out of it: this is not its answer to give.
+            os._exit(1)
+        try:
+            protocol.write_all(lambda part: os.write(self._write_fd, part), data)
+        except OSError:
+            os._exit(protocol.EXIT_DISCONNECTED)
 
 
 def _end_with_parent() -> None:
@@ -56,13 +83,6 @@ def _end_with_parent() -> None:
 _PR_SET_PDEATHSIG = 1
 
 
-def _next(read_fd: int) -> protocol.Message:
-    message = protocol.read_message(lambda size: os.read(read_fd, size))
-    if message is None:
-        _die()
-    return message
-
-
 def _hello(request: protocol.Message) -> bytes:
     version = platform.python_version()
     try:
@@ -70,7 +90,8 @@ def _hello(request: protocol.Message) -> bytes:
     # Not only ImportError: a broken installation raises OSError or RuntimeError.
     except Exception as error:
         missing = isinstance(error, ModuleNotFoundError) and error.name == "torch"
-        message = "has no torch" if missing else f"cannot import torch ({type(error).__name__}: {error})"
+        reason = limits.exceeded(error) or f"{type(error).__name__}: {error}"
+        message = "has no torch" if missing else f"cannot import torch ({reason})"
         return protocol.pack(
             {
                 "status": "unavailable",

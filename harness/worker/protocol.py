@@ -14,7 +14,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
+
+EXIT_DISCONNECTED = 97
+"""Exit status of a worker whose end of a pipe was closed under it."""
 
 FLOAT64 = "float64"
 UINT8 = "uint8"
@@ -23,6 +26,7 @@ ITEM_SIZES = {FLOAT64: 8, UINT8: 1}
 _MAGIC = b"LGW1"
 _PREFIX = struct.Struct("<4sIQ")
 _LARGEST_HEADER = 64 * 2**20
+_AHEAD = 2**16
 _READ_AT_ONCE = 2**20
 
 Read = Callable[[int], bytes]
@@ -80,23 +84,27 @@ def write_all(write: Write, data: bytes) -> None:
         left = left[write(left) :]
 
 
-def read_message(read: Read) -> Message | None:
+def read_message(read: Read, left_over: bytearray | None = None) -> Message | None:
     """The next message; None when the other side closed before one began.
+
+    With `left_over`, a small message takes one read; what is read beyond its end stays there and begins the next one.
 
     Raises `ProtocolError` when it is cut short or malformed.
     """
-    prefix = _take(read, _PREFIX.size)
-    if not prefix:
+    data, ahead = (bytearray(), 0) if left_over is None else (left_over, _AHEAD)
+    if not _fill(data, read, _PREFIX.size, ahead) and not data:
         return None
-    if len(prefix) < _PREFIX.size:
+    if len(data) < _PREFIX.size:
         raise ProtocolError("the message is cut short")
-    magic, header_size, payload_size = _PREFIX.unpack(prefix)
+    magic, header_size, payload_size = _PREFIX.unpack_from(data)
     if magic != _MAGIC or header_size > _LARGEST_HEADER:
-        raise ProtocolError(f"got {bytes(prefix)!r} where a message begins")
-    text = _take(read, header_size)
-    payload = _take(read, payload_size)
-    if len(text) < header_size or len(payload) < payload_size:
+        raise ProtocolError(f"got {bytes(data[: _PREFIX.size])!r} where a message begins")
+    begin = _PREFIX.size + header_size
+    end = begin + payload_size
+    if not _fill(data, read, end, ahead):
         raise ProtocolError("the message is cut short")
+    text, payload = data[_PREFIX.size : begin], data[begin:end]
+    del data[:end]
     try:
         header = json.loads(text)
         places = _places(header["tensors"])
@@ -107,14 +115,14 @@ def read_message(read: Read) -> Message | None:
     return Message(header, payload, places)
 
 
-def _take(read: Read, size: int) -> bytearray:
-    data = bytearray()
+def _fill(data: bytearray, read: Read, size: int, ahead: int) -> bool:
+    """Read until there are `size` bytes, up to `ahead` at a time even if fewer are missing; whether there are."""
     while len(data) < size:
-        chunk = read(min(size - len(data), _READ_AT_ONCE))
+        chunk = read(max(ahead, min(size - len(data), _READ_AT_ONCE)))
         if not chunk:
-            break
+            return False
         data += chunk
-    return data
+    return True
 
 
 def _places(listed: list[Any]) -> dict[str, Place]:

@@ -171,6 +171,17 @@ class Support:
         return None
 
 
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What a target computed: the loss and, where it brings its own, the gradient d loss / d logps `(B, T)`.
+
+    Without a gradient, the loss is attached to the case's `logps`, and autograd finds it.
+    """
+
+    loss: Tensor
+    gradient: Tensor | None = None
+
+
 class Target(ABC):
     """An implementation under test.
 
@@ -196,6 +207,13 @@ class Target(ABC):
 
         Raises `Unsupported` when it turns out only now that the target cannot do it.
         """
+
+    def answer(self, case: TensorCase) -> Answer:
+        """What is judged; a target with a hand-written gradient returns it here.
+
+        Raises what `loss` raises.
+        """
+        return Answer(self.loss(case))
 
     @property
     def facts(self) -> dict[str, Any]:

@@ -2,50 +2,23 @@
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import replace
+import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
-from harness.worker.target import Spec, Split, Target, TensorCase, Unavailable
+from harness.worker.target import LOSS_TYPES, Target, TensorCase, Unavailable
 from harness.worker.targets import function
-
-_NUMBERS = itertools.count()
-
-SPEC = Spec("grpo", "token", 0.0, 0.1, 0.3, max_completion_length=17)
-
-
-def tensor_case(off_policy: bool = False, **changes: Any) -> TensorCase:
-    """Two completions of three tokens."""
-    logps = torch.full((2, 3), -1.0, requires_grad=True)
-    return TensorCase(
-        dtype=torch.float32,
-        device=torch.device("cpu"),
-        logps=logps,
-        old_logps=torch.full((2, 3), -1.5) if off_policy else None,
-        ref_logps=torch.full((2, 3), -2.0),
-        advantages=torch.ones(2),
-        mask=torch.ones((2, 3), dtype=torch.bool),
-        spec=replace(SPEC, **changes),
-        split=Split(),
-    )
+from tests.worker.user_code import open_source, tensor_case
 
 
 @pytest.fixture
-def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def opened(tmp_path: Path) -> Callable[..., Target]:
     """Write a module and open its `loss`."""
-    monkeypatch.syspath_prepend(tmp_path)
-
-    def open_it(source: str, path: str = "loss", **options: str) -> Target:
-        # A module is imported once in a process, so each is another.
-        module = f"opened_{next(_NUMBERS)}"
-        (tmp_path / f"{module}.py").write_text(source)
-        return function.open_target(f"{module}:{path}", options)
-
-    return open_it
+    return partial(open_source, tmp_path)
 
 
 def test_a_callable_gets_what_it_names_by_name(opened: Any) -> None:
@@ -61,12 +34,16 @@ def test_a_callable_gets_what_it_names_by_name(opened: Any) -> None:
     case = tensor_case(True, beta=0.5, loss_type="dr_grpo", importance_sampling_level="sequence")
     assert target.refusal(case) is None
     assert target.loss(case).item() == -6.0
-    seen = target._function.seen  # type: ignore[attr-defined] # the callable of the test
+    seen = target._call.seen  # type: ignore[attr-defined] # the callable of the test
     assert {name: seen[name] for name in case.tensors} == case.tensors
-    named = [name for name in function._OPTIONS if name in seen]
-    assert [seen[name] for name in named] == ["dr_grpo", "sequence", 0.5, 0.1, 0.3, 17]
+    assert [seen[name] for name in ("loss_type", "importance_sampling_level", "beta")] == [
+        "dr_grpo",
+        "sequence",
+        0.5,
+    ]
+    assert [seen[name] for name in ("epsilon_low", "epsilon_high", "max_completion_length")] == [0.1, 0.3, 17]
     assert seen["temperature"] == 2.0
-    assert target.supports.loss_types == ("grpo", "bnpo", "dr_grpo", "dapo", "cispo", "luspo")
+    assert target.supports.loss_types == ("grpo", "bnpo", "dr_grpo", "dapo", "cispo", "luspo", "gmpo")
     assert set(target.supports.options) == {"beta", "old_logps", "token_advantages"}
 
 
@@ -114,9 +91,8 @@ def test_the_option_narrows_a_callable_of_many_losses_to_one(opened: Any) -> Non
     ("parameters", "says"),
     [
         ("logps, advantages, mask, rewards", "requires 'rewards', which is not offered; offered are logps, old_"),
-        ("logps, advantages, mask, **options", "takes \\*\\*options, which does not say what it supports"),
-        ("logps, advantages, *mask", "takes \\*mask, but arguments are passed by name"),
-        ("logps, advantages, mask, /", "takes logps by position only"),
+        ("logps, advantages, *mask", "has no parameter 'mask', which every loss needs"),
+        ("**options", "has no parameter 'logps', which every loss needs"),
         ("logps, advantages", "has no parameter 'mask', which every loss needs"),
         ("logps, mask", "has no parameter 'advantages', which every loss needs"),
         ("advantages, mask", "has no parameter 'logps', which every loss needs"),
@@ -124,17 +100,49 @@ def test_the_option_narrows_a_callable_of_many_losses_to_one(opened: Any) -> Non
 )
 def test_parameters_that_cannot_be_mapped_are_refused(opened: Any, parameters: str, says: str) -> None:
     """At the start, with what is offered."""
-    with pytest.raises(Unavailable, match=says) as caught:
+    with pytest.raises(Unavailable, match=re.escape(says)) as caught:
         opened(f"def loss({parameters}): ...", loss_type="grpo")
     assert caught.value.kind == "unknown"
     assert "offered are logps" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("required", "hint"),
+    [
+        ("old_log_ps", "did you mean 'old_logps'?"),
+        ("epsilon_hi", "did you mean 'epsilon_high'?"),
+        ("hidden", "docs/targets.md has all names; give it a default, or wrap it"),
+    ],
+)
+def test_a_name_that_is_nearly_one_is_recognised(opened: Any, required: str, hint: str) -> None:
+    """What was probably meant, or where the names are."""
+    with pytest.raises(Unavailable) as caught:
+        opened(f"def loss(logps, advantages, mask, {required}): ...", loss_type="grpo")
+    assert caught.value.hint == hint
+
+
+def test_parameters_by_position_only_are_refused(opened: Any) -> None:
+    """They cannot be given by name."""
+    with pytest.raises(Unavailable, match="takes logps by position only, but arguments are passed by name"):
+        opened("def loss(logps, advantages, mask, /): ...", loss_type="grpo")
+
+
+def test_what_a_callable_takes_beyond_names_is_not_given_to_it(opened: Any) -> None:
+    """*args and **kwargs beside names promise nothing: nothing is passed, and no option is supported for them."""
+    target = opened(
+        "def loss(logps, advantages, mask, *args, **options):\n    assert not args and not options\n"
+        "    return logps.sum()",
+        loss_type="grpo",
+    )
+    assert target.supports.options == ("token_advantages",)
+    assert target.loss(tensor_case()).item() == -6.0
 
 
 def test_a_callable_of_one_loss_must_say_which(opened: Any) -> None:
     """The hint names the option and its values."""
     with pytest.raises(Unavailable, match="it must be said which loss it is") as caught:
         opened("def loss(logps, advantages, mask): ...")
-    assert caught.value.hint == "pass --loss-type, one of grpo, bnpo, dr_grpo, dapo, cispo, sapo, luspo, vespo"
+    assert caught.value.hint == f"pass --loss-type, one of {', '.join(LOSS_TYPES)}"
     with pytest.raises(Unavailable, match="no loss_type 'gppo'"):
         opened("def loss(logps, advantages, mask): ...", loss_type="gppo")
 
@@ -144,7 +152,7 @@ def test_a_callable_of_one_loss_must_say_which(opened: Any) -> None:
     [
         ("los", "has no los"),
         ("loss.inner", "has no loss.inner"),
-        ("Loss", "is a class; a function is needed"),
+        ("Loss", "is a class without compute_loss; a function or a trainer is needed"),
         ("number", "is of type int; a function is needed"),
     ],
 )

@@ -1,0 +1,114 @@
+"""pip, which finds and fetches a distribution; what stops it becomes one sentence."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from bisect import bisect
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from packaging.version import InvalidVersion, Version
+
+from harness.outcome import TargetUnavailable
+from harness.releases.interpreter import Interpreter
+
+# What a user's settings say of their own environments, and what would change what pip prints.
+_SETTINGS: Final = {
+    "PIP_CONSTRAINT": os.devnull,
+    "PIP_USER": "0",
+    "PIP_REQUIRE_VIRTUALENV": "0",
+    "PIP_NO_INPUT": "1",
+    "PIP_NO_COLOR": "1",
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "PIP_ROOT_USER_ACTION": "ignore",
+}
+_UNSET: Final = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_NO_BINARY", "PIP_QUIET", "PIP_VERBOSE", "PIP_PYTHON")
+
+_KNOWN_VERSIONS: Final = re.compile(r"\(from versions: ([^)]*)\)")
+_OTHER_PYTHON: Final = re.compile(r"(\S+) Requires-Python ([^;\n]+)")
+_NO_CONNECTION: Final = re.compile(r"connection broken by .*?(?:: |')([^:']+)'?\)?': /")
+_NEAREST: Final = 3
+
+
+def install(distribution: str, version: str, folder: Path, over: Interpreter) -> None:
+    """Install the wheel of a distribution that suits an interpreter into a folder, without what it depends on.
+
+    Raises `TargetUnavailable`: of kind "unknown" when there is no such version, else "not_installed".
+    """
+    command = [*_pip(over), "install", "--no-deps", "--only-binary", ":all:", "--target", str(folder)]
+    environment = {name: value for name, value in os.environ.items() if name not in _UNSET}
+    ended = subprocess.run(
+        [*command, "--quiet", f"{distribution}=={version}"],
+        env={**environment, **_SETTINGS},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if ended.returncode:
+        raise _failure(distribution, version, ended.stdout, over)
+
+
+def _pip(over: Interpreter) -> list[str]:
+    """pip, running in the interpreter it looks for wheels for: lossgate's own pip, or else the interpreter's."""
+    if importlib.util.find_spec("pip") is not None:
+        return [sys.executable, "-m", "pip", "--python", over.path]
+    return [over.path, "-m", "pip"]
+
+
+def _failure(distribution: str, version: str, output: str, over: Interpreter) -> TargetUnavailable:
+    name = f"{distribution} {version}"
+    if "No module named pip" in output:
+        return TargetUnavailable(
+            "not_installed",
+            f"{name} cannot be fetched: there is no pip, neither with lossgate nor in {over.path}",
+            f"{sys.executable} -m ensurepip",
+        )
+    connection = _NO_CONNECTION.search(output)
+    if connection is not None:
+        return TargetUnavailable(
+            "not_installed",
+            f"{name} cannot be fetched: pip reaches no package index ({connection[1].strip()})",
+            "where there is a network, lossgate fetch fills the cache ahead of time",
+        )
+    other = {found[1]: found[2].strip() for found in _OTHER_PYTHON.finditer(output)}
+    if version in other:
+        return TargetUnavailable(
+            "not_installed",
+            f"{name} needs Python {other[version]}; the one at {over.path} is {over.python}",
+            "--python names another interpreter",
+        )
+    known = _KNOWN_VERSIONS.search(output)
+    listed = known[1].split(", ") if known is not None and known[1] != "none" else []
+    if listed:
+        return TargetUnavailable(
+            "unknown", f"there is no {name}; the nearest are {', '.join(_nearest(version, listed))}"
+        )
+    errors = [line.removeprefix("ERROR: ") for line in output.splitlines() if line.startswith("ERROR: ")]
+    said = errors[-1] if errors else (output.strip().splitlines() or ["it said nothing"])[-1]
+    return TargetUnavailable("not_installed", f"{name} cannot be fetched: pip says: {said}", details=output.strip())
+
+
+def _nearest(version: str, known: Sequence[str]) -> list[str]:
+    """The known versions around one that is not known, in order."""
+    versions = sorted(_parsed(known))
+    place = bisect(versions, Version(version))
+    first = max(0, min(place - _NEAREST + 1, len(versions) - _NEAREST))
+    return [str(near) for near in versions[first : first + _NEAREST]]
+
+
+def _parsed(known: Sequence[str]) -> list[Version]:
+    versions = []
+    for text in known:
+        try:
+            versions.append(Version(text))
+        except InvalidVersion:
+            continue
+    return versions
