@@ -1,21 +1,13 @@
-"""TRL itself, end to end: the real trainer conforms in every cell, and a copy with a fault in it does not."""
+"""TRL itself, end to end: the real trainer conforms in every cell."""
 
 from __future__ import annotations
 
-import importlib.util
-import shutil
 from pathlib import Path
-
-import pytest
 
 from reports.run import Run
 from tests.cli.conftest import Lossgate
 
 KNOWN = Path(__file__).parents[2] / "lossgate.toml"
-FAULTS = {
-    "KL subtracted": ("+ self.beta *", "- self.beta *"),
-    "pessimism turned round": ("-torch.min(", "-torch.max("),
-}
 
 
 def test_trl_conforms_in_every_cell(lossgate: Lossgate, folder: Path) -> None:
@@ -38,29 +30,11 @@ def test_trl_conforms_in_every_cell(lossgate: Lossgate, folder: Path) -> None:
     known = run.rows[run.rows["verdict"] == "known"]
     assert set(known["dtype"]) == {"float64"}
     assert set(known["loss_type"]) == {"sapo", "dapo", "cispo", "vespo"}
-    # Only what TRL itself refuses: importance ratios per completion in vespo.
-    refused = run.rows[run.rows["verdict"] == "unsupported"]
+    # Only what TRL has not, other estimators of KL, and what it refuses: vespo with ratios per completion.
+    refused = run.rows[(run.rows["verdict"] == "unsupported") & ~run.rows["message"].str.contains("estimator")]
     assert set(refused["loss_type"]) == {"vespo"}
     assert run.facts["missing_regions"] == {}
     (facts,) = run.facts["targets"].values()
     assert facts["replaced"], "the report must say what was replaced in TRL"
     (padding,) = run.facts["padding"].values()
     assert padding["finite"]["leaked"] == 0
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_fork_with_one_fault_fails(fault: str, lossgate: Lossgate, folder: Path) -> None:
-    """The installed TRL, copied, with a character or two of its loss changed: the gate fails."""
-    spec = importlib.util.find_spec("trl")
-    assert spec is not None
-    assert spec.origin is not None
-    fork = shutil.copytree(Path(spec.origin).parent, folder / "fork" / "trl")
-    trainer = fork / "trainer" / "grpo_trainer.py"
-    text = trainer.read_text()
-    right, wrong = FAULTS[fault]
-    assert text.count(right) == 1
-    trainer.write_text(text.replace(right, wrong))
-    arguments = ("--loss-type", "grpo", "--level", "token", "--dtype", "float32", "--examples", "1", "-q")
-    result = lossgate("run", "trl", *arguments, PYTHONPATH=str(fork.parent))
-    assert result.returncode == 1, result.stdout
-    assert "DIVERGES" in result.stdout
