@@ -8,8 +8,11 @@ TORCH_INDEX ?=
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.stamp
-OLD := .cache/trl-1.9.0
-OLD_PACKAGES = $$($(OLD)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+# Releases that the tests judge, fetched as a user's are; tests/conftest.py says into which cache.
+RELEASES := $(addprefix trl==,0.14.0 0.16.1 0.17.0 0.18.2 0.20.0 0.22.2 0.26.2 1.9.0 1.9.2 1.14.2) \
+	liger==0.8.0 liger==0.8.5 verl==0.6.0 verl==0.9.1 openrlhf==0.10.2 openrlhf==0.11.2 \
+	unsloth==2026.8.13 unsloth==2026.10.9
+CACHE := .cache/lossgate
 PIP_INSTALL := $(PY) -m pip install -qq --retries 5 -c constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -18,7 +21,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 run: $(STAMP)
 	$(VENV)/bin/lossgate run trl --all --jobs 2
 
-test: $(STAMP) $(OLD)/.stamp
+test: $(STAMP) $(CACHE)/.stamp
 	$(PY) -m pytest -q -n 2 --dist loadfile
 
 check: $(STAMP)
@@ -43,14 +46,9 @@ $(STAMP): pyproject.toml constraints.txt Makefile
 	$(PIP_INSTALL) -e '.[trl,dev]'
 	touch $@
 
-# A release with public faults, in an environment of its own laid over this one, for the tests to find them in.
-$(OLD)/.stamp: $(STAMP) constraints.txt
-	rm -rf $(OLD)
-	$(PY) -m venv --without-pip $(OLD)
-	$(PY) -m pip install -qq --retries 5 --no-deps --target $(OLD_PACKAGES) trl==1.9.0 \
-		requests==2.34.2 urllib3==2.8.0 certifi==2026.10.19.post1 charset-normalizer==3.5.3
-	$(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > $(OLD_PACKAGES)/main-environment.pth
+$(CACHE)/.stamp: $(STAMP) harness/releases/libraries.py
+	LOSSGATE_CACHE=$(CACHE) $(VENV)/bin/lossgate fetch $(RELEASES) > $(VENV)/fetched
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(OLD) build dist *.egg-info
+	rm -rf $(VENV) $(CACHE) build dist *.egg-info

@@ -89,7 +89,7 @@ class Conventions:
     * `log_ratio_bounds`: what the log-ratio, of a token or of a completion, is clipped to before its exponential
       is taken, as (low, high), either of which may be None; the gradient is 0 beyond.
     * `kl_log_ratio_bound` b > 0: `ref_logps - logps` is clipped to [-b, b] before KL is estimated.
-    * `kl_bound` b > 0: the KL estimate of a token is clipped to [-b, b].
+    * `kl_bound` b > 0: the KL estimate of a token, bias-corrected where it is, is clipped to [-b, b].
     * `kl_bounded`: which estimates these two bounds act on.
     * `kl_aggregation`: how the KL terms of tokens become one number.
     * `dual_clip` c > 1: where the advantage is below 0, the policy term of a clipped surrogate is at most -c A

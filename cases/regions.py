@@ -124,6 +124,7 @@ _REGIONS: Final = (
         lambda t: 1 in t.batch.lengths and t.mask.shape[1] > 1,
     ),
     Region("row_full", "a completion that fills T", lambda t: t.batch.columns in t.batch.lengths),
+    Region("masked_position", "a masked position", lambda t: not bool(t.mask.all())),
     Region("holes", "a masked position inside a completion", _holes),
     Region("lengths_equal", "several completions, all of one length below T", lambda t: _lengths_equal(t.batch)),
     Region("lengths_ragged", "completions of different lengths", lambda t: len(set(t.batch.lengths)) > 1),

@@ -23,6 +23,7 @@ from harness.judging import cell_count, judged_entry, open_contestants, question
 from harness.outcome import TargetUnavailable
 from harness.padding import check as check_padding
 from harness.plan import Plan
+from harness.reproducer.failures import reproduced
 from harness.shrink import shrink
 from harness.tally import Tally
 from reports.records import Record, Verdict
@@ -52,6 +53,8 @@ def execute(plan: Plan, emit: Emit, earlier: Earlier = NOTHING) -> ExitCode:
             for event in _events(plan, entries, contestants, earlier, tally):
                 tally.add(event)
                 emit(event)
+            for written in reproduced(plan, contestants, tally.failures):
+                emit(written)
             exit_code, complete = tally.exit_code, True
         except KeyboardInterrupt:
             pass
@@ -72,7 +75,7 @@ def as_facts(facts: TargetFacts) -> dict[str, Any]:
         "torch": facts.torch,
         "platform": facts.platform,
         "replaced": list(facts.replaced),
-        "supports": asdict(facts.supports),
+        "supports": {name: list(taken) for name, taken in asdict(facts.supports).items()},
         "conventions": _declared(facts.conventions, Conventions()),
         "conventions_by_loss": {
             loss: _declared(own, facts.conventions) for loss, own in facts.conventions_by_loss.items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -12,10 +13,11 @@ from cases.realisation import realise
 from cases.regions import regions_of
 from cases.spec import LossType
 from harness.asking import Contestant, Question, put
-from harness.client import WorkerClient
+from harness.client import TargetFacts, WorkerClient
 from harness.events import CaseJudged
 from harness.generation import Scheduled
 from harness.plan import Plan
+from harness.releases.overlay import Overlay, overlay_of
 
 
 def client_for(plan: Plan, target: str) -> WorkerClient:
@@ -23,15 +25,37 @@ def client_for(plan: Plan, target: str) -> WorkerClient:
 
     Raises `TargetUnavailable` when there is no such release, or it cannot be fetched.
     """
-    return _client(plan, overlay_of(target, plan.python, offline=plan.offline))
+    return _client(plan, target, _overlay(plan, target))
 
 
-def _client(plan: Plan, overlay: Overlay) -> WorkerClient:
+def contestant(plan: Plan, target: str, client: WorkerClient) -> Contestant:
+    """A target of a plan that has started, under its own name."""
+    return _contestants(plan, [target], [_overlay(plan, target)], [client])[0]
+
+
+def open_contestants(plan: Plan, stack: ExitStack) -> list[Contestant]:
+    """Start every target of a plan; leaving `stack` ends them. Raises `TargetUnavailable`."""
+    # All are there before the first is started: that takes seconds, a wrong name none.
+    overlays = [_overlay(plan, target) for target in plan.targets]
+    clients = [
+        stack.enter_context(_client(plan, target, overlay))
+        for target, overlay in zip(plan.targets, overlays, strict=True)
+    ]
+    return _contestants(plan, plan.targets, overlays, clients)
+
+
+def _overlay(plan: Plan, target: str) -> Overlay:
+    settings = plan.settings_of(target)
+    return overlay_of(settings.name, settings.python or plan.python, offline=plan.offline)
+
+
+def _client(plan: Plan, target: str, overlay: Overlay) -> WorkerClient:
+    settings = plan.settings_of(target)
     options = {"device": plan.device}
-    if len(plan.loss_types) == 1:
-        options["loss_type"] = str(plan.loss_types[0])
+    if settings.loss_type or len(plan.loss_types) == 1:
+        options["loss_type"] = settings.loss_type or str(plan.loss_types[0])
     return WorkerClient(
-        plan.python,
+        settings.python or plan.python,
         overlay.target,
         options,
         cwd=Path.cwd(),
@@ -42,16 +66,25 @@ def _client(plan: Plan, overlay: Overlay) -> WorkerClient:
     )
 
 
-def open_contestants(plan: Plan, stack: ExitStack) -> list[Contestant]:
-    """Start every target of a plan; leaving `stack` ends them. Raises `TargetUnavailable`."""
-    # All are there before the first is started: that takes seconds, a wrong name none.
-    overlays = [overlay_of(target, plan.python, offline=plan.offline) for target in plan.targets]
-    clients = [stack.enter_context(_client(plan, overlay)) for overlay in overlays]
-    facts = [overlay.told(client.facts) for overlay, client in zip(overlays, clients, strict=True)]
-    told = distinct(facts, plan.targets)
+def _contestants(
+    plan: Plan, targets: Sequence[str], overlays: Sequence[Overlay], clients: Sequence[WorkerClient]
+) -> list[Contestant]:
+    facts = [
+        plan.settings_of(target).applied(overlay.told(client.facts))
+        for target, overlay, client in zip(targets, overlays, clients, strict=True)
+    ]
     return [
         Contestant(client, one, plan.device, plan.known, plan.strict)
-        for client, one in zip(clients, told, strict=True)
+        for client, one in zip(clients, _distinct(targets, facts), strict=True)
+    ]
+
+
+def _distinct(targets: Sequence[str], facts: Sequence[TargetFacts]) -> list[TargetFacts]:
+    """Facts under labels of their own: an installed fork may bear the version of a release beside it."""
+    labels = [one.label for one in facts]
+    return [
+        replace(one, label=f"{one.label} ({target})") if labels.count(one.label) > 1 else one
+        for target, one in zip(targets, facts, strict=True)
     ]
 
 

@@ -104,21 +104,24 @@ def _record(
 ) -> Record:
     """The record of a promised line that fails."""
     what = "; ".join(f"in {name}, {_change(clean, outcome)}" for name, outcome in leaked.items())
+    message = f"{line} values at masked positions change the answer: {what}"
+    cell, regions = one.cell(case), regions_of(case)
+    known = one.known.find(cell, regions)
     return Record(
-        cell=one.cell(case),
+        cell=cell,
         case_id=case.id,
         description=-1,
         phase="padding",
         rows=case.batch.rows,
         columns=case.batch.columns,
         tokens=case.batch.tokens,
-        regions=regions_of(case),
-        verdict=Verdict.DIVERGES,
+        regions=regions,
+        verdict=Verdict.DIVERGES if known is None else Verdict.KNOWN,
         loss=NOT_COMPARED,
         gradient=NOT_COMPARED,
         gradient_row=None,
         gradient_column=None,
-        message=f"{line} values at masked positions change the answer: {what}",
+        message=message if known is None else f"{known.reason}\n{message}",
         repeated=False,
         bits_equal=None,
     )

@@ -33,8 +33,10 @@ def kl_term(token: Token, ratio: Scalar, p: Parameters) -> Scalar:
             estimate = x * x / 2
         case KLEstimator.K3 | KLEstimator.K3_BIAS_CORRECTED:
             estimate = exp(x) - x - 1
-    estimate = clip(stored(estimate), *_bounds(p.conventions.kl_bound, p))
-    return estimate * ratio if p.spec.kl_estimator is KLEstimator.K3_BIAS_CORRECTED else estimate
+    estimate = stored(estimate)
+    if p.spec.kl_estimator is KLEstimator.K3_BIAS_CORRECTED:
+        estimate = estimate * ratio
+    return clip(estimate, *_bounds(p.conventions.kl_bound, p))
 
 
 def _bounds(bound: float | None, p: Parameters) -> tuple[Scalar, Scalar] | tuple[None, None]:

@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from harness.cli import replay, run, smoke, targets
+from harness.cli import explain, faults, fetch, identify, replay, reproduce, run, smoke, targets
 from harness.errors import UsageError
 from harness.exit_codes import ExitCode
 
@@ -25,6 +25,11 @@ app.command("run", epilog=run.EXAMPLE)(run.run)
 app.command("targets", epilog=targets.EXAMPLE)(targets.targets)
 app.command("smoke", epilog=smoke.EXAMPLE)(smoke.smoke)
 app.command("replay", epilog=replay.EXAMPLE)(replay.replay)
+app.command("explain", epilog=explain.EXAMPLE)(explain.explain)
+app.command("reproduce", epilog=reproduce.EXAMPLE)(reproduce.reproduce)
+app.command("identify", epilog=identify.EXAMPLE)(identify.identify)
+app.command("faults", epilog=faults.EXAMPLE)(faults.faults)
+app.command("fetch", epilog=fetch.EXAMPLE)(fetch.fetch)
 
 
 def _version(wanted: bool) -> None:

@@ -24,7 +24,7 @@ def targets(
 
     entries = listing(str(python) if python is not None else None)
     if output is TextFormat.JSON:
-        print(json.dumps({"format": "lossgate-targets/1", "targets": entries}, indent=2))
+        print(json.dumps({"format": "lossgate-targets/1", "targets": list(entries)}, indent=2))
         return
     for entry in entries:
         typer.echo(f"{entry['name']:<18}{entry['about']}")

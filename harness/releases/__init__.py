@@ -1,1 +1,1 @@
-"""Releases of libraries as targets: fetched once into lossgate's cache, laid over an interpreter, never put into it."""
+"""Releases of libraries as targets: fetched once into lossgate's cache, and laid over an interpreter."""

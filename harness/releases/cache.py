@@ -76,17 +76,20 @@ class Entry:
     cache: Cache
     folder: Path
 
-    def damage(self) -> str | None:
-        """What is wrong with it: "" when all is well, None when it is not there."""
-        if not self.folder.exists():
-            return None
+    @property
+    def exists(self) -> bool:
+        """Whether it is there, damaged or not."""
+        return self.folder.exists()
+
+    def damage(self) -> str:
+        """How what is there differs from what was put there, or ""; every file is read."""
         try:
             check_seal(self.folder)
         except DamagedError as damage:
             return str(damage)
         return ""
 
-    def made(self, fill: Fill, say: Say) -> None:
+    def make(self, fill: Fill, say: Say) -> None:
         """Put in place what `fill` installs into an empty folder, unless another process has done so.
 
         Raises `DamagedError` when that is not what its RECORD says, `TargetUnavailable` when the cache cannot be
@@ -94,7 +97,7 @@ class Entry:
         """
         try:
             with self.cache.locked(say):
-                if self.damage() != "":
+                if not self.exists or self.damage():
                     self._make(fill)
         except OSError as error:
             raise TargetUnavailable(

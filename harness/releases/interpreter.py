@@ -15,12 +15,17 @@ from harness.worker_process import find_python
 
 # The current folder is not where a library is imported from.
 _QUESTION: Final = """\
-import importlib.metadata, json, os, platform, sys, sysconfig
-sys.path[:] = [entry for entry in sys.path if entry not in ("", os.getcwd())]
+import sys
+if sys.version_info < (3, 9):
+    sys.exit("Python 3.9 or newer is needed, this is %d.%d" % sys.version_info[:2])
+sys.path[:] = filter(None, sys.path)
+import importlib.metadata, json, os, platform, sysconfig
+sys.path[:] = [entry for entry in sys.path if entry != os.getcwd()]
 versions = {}
 for name in sys.argv[1:]:
     try:
-        versions[name] = importlib.metadata.version(name)
+        # What is left of a broken installation has none.
+        versions[name] = importlib.metadata.version(name) or "0"
     except importlib.metadata.PackageNotFoundError:
         pass
 tag = sysconfig.get_config_var("SOABI") or sys.implementation.cache_tag
@@ -66,9 +71,9 @@ class Interpreter:
             # What is printed on its start, by a sitecustomize say, comes before.
             facts = json.loads(answer.stdout.splitlines()[-1])
         except subprocess.CalledProcessError as error:
-            said = f" ({error.stderr.splitlines()[-1]})" if error.stderr.strip() else ""
+            said = (error.stderr.strip().splitlines() or [f"it ended with {error.returncode}"])[-1]
             raise TargetUnavailable(
-                "interpreter", f"{python} cannot say what is installed in it{said}", details=error.stderr
+                "interpreter", f"{python} cannot say what is installed in it ({said})"
             ) from None
         except (OSError, subprocess.TimeoutExpired, ValueError, IndexError) as error:
             raise TargetUnavailable(

@@ -21,21 +21,21 @@ ANY: Final = SpecifierSet()
 class Companions:
     """Distributions that some releases of a library need laid over some interpreters.
 
-    Each of `lacking` is laid over where the interpreter has none of that name. With `instead_of`, a distribution
-    and versions of it, nothing is laid over unless the interpreter has one of those; then all of `pins` are.
+    All of `pins` are laid over, and each of `lacking` where the interpreter has none of that name. With `over`, a
+    distribution and versions of it, only interpreters that have one of those are meant.
     """
 
     releases: SpecifierSet = ANY
     lacking: Mapping[str, str] = field(default_factory=dict)
     pins: Mapping[str, str] = field(default_factory=dict)
-    instead_of: tuple[str, SpecifierSet] | None = None
+    over: tuple[str, SpecifierSet] | None = None
 
     def needed(self, release: Version, installed: Mapping[str, str]) -> dict[str, str]:
         """Those that `release` needs over an interpreter that has `installed`: versions by distribution."""
         if not self.releases.contains(release, prereleases=True):
             return {}
-        if self.instead_of is not None:
-            name, versions = self.instead_of
+        if self.over is not None:
+            name, versions = self.over
             if name not in installed or not versions.contains(installed[name], prereleases=True):
                 return {}
         missing = {name: version for name, version in self.lacking.items() if name not in installed}
@@ -56,6 +56,16 @@ class Library:
     first: Version
     requires: tuple[str, ...] = ()
     companions: tuple[Companions, ...] = ()
+
+    @property
+    def asked(self) -> set[str]:
+        """The distributions whose versions in an interpreter decide what is laid over it."""
+        asked = set(self.requires)
+        for companions in self.companions:
+            asked |= companions.lacking.keys()
+            if companions.over is not None:
+                asked.add(companions.over[0])
+        return asked
 
     def companions_of(self, release: Version, installed: Mapping[str, str]) -> dict[str, str]:
         """What is laid over with a release on an interpreter that has `installed`: versions by distribution."""
@@ -91,7 +101,7 @@ _TRL: Final = Library(
         # transformers 5 makes them believe that vllm and others are installed.
         Companions(
             releases=SpecifierSet("<0.29.1"),
-            instead_of=("transformers", SpecifierSet(">=5")),
+            over=("transformers", SpecifierSet(">=5")),
             pins={
                 "transformers": "4.57.6",
                 "huggingface_hub": "0.36.2",
@@ -101,7 +111,7 @@ _TRL: Final = Library(
             },
             lacking=_HTTPX,
         ),
-        Companions(releases=SpecifierSet("<1.14"), lacking=_REQUESTS),
+        Companions(releases=SpecifierSet("<1.14.2"), lacking=_REQUESTS),
         Companions(
             releases=SpecifierSet("<0.18"),
             lacking={"rich": "15.0.0", "markdown-it-py": "4.3.0", "mdurl": "0.1.2", "Pygments": "2.21.0"},
@@ -110,22 +120,22 @@ _TRL: Final = Library(
 )
 _LIGER: Final = Library(
     name="liger",
-    about="Liger Kernel's chunked GRPO loss",
+    about="the GRPO loss of Liger Kernel, LigerFusedLinearGRPOFunction.ppo_loss_fn",
     distribution="liger-kernel",
     first=Version("0.8.0"),
 )
 _VERL: Final = Library(
     name="verl",
-    about="verl's policy losses and KL penalties",
+    about="verl's policy losses and KL penalties, as its trainer adds them up",
     distribution="verl",
     first=Version("0.6.0"),
-    requires=("transformers",),
+    requires=("transformers", "datasets"),
     companions=(
         Companions(
             lacking={
-                "tensordict": "0.15.3",
-                "cloudpickle": "3.1.2",
-                "pyvers": "0.2.0",
+                "tensordict": "0.10.0",
+                "cloudpickle": "3.1.3",
+                "pyvers": "0.1.0",
                 "omegaconf": "2.4.0",
                 "PyYAML": "6.0.4",
             }
@@ -134,16 +144,18 @@ _VERL: Final = Library(
 )
 _OPENRLHF: Final = Library(
     name="openrlhf",
-    about="OpenRLHF's PolicyLoss and KL estimates",
+    about="OpenRLHF's PolicyLoss, with its KL estimates",
     distribution="openrlhf",
-    first=Version("0.10.2"),
+    first=Version("0.8.8"),
     requires=("transformers",),
 )
 _UNSLOTH: Final = Library(
     name="unsloth",
-    about="unsloth-zoo's GRPO loss",
+    about="the GRPO loss of unsloth-zoo, grpo_compute_loss",
     distribution="unsloth-zoo",
-    first=Version("2026.8.13"),
+    first=Version("2026.7.2"),
+    requires=("numpy",),
+    companions=(Companions(lacking={"packaging": "26.4"}),),
 )
 
 LIBRARIES: Final[Mapping[str, Library]] = MappingProxyType(

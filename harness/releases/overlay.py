@@ -2,41 +2,18 @@
 
 from __future__ import annotations
 
-import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from harness.outcome import TargetUnavailable
-from harness.releases.cache import Cache, Say
-from harness.releases.interpreter import Interpreter, interpreter
+from harness.outcome import TargetFacts, TargetUnavailable
+from harness.releases.cache import Cache
+from harness.releases.fetching import Fetcher, Layer
+from harness.releases.interpreter import interpreter
 from harness.releases.libraries import LIBRARIES
-from harness.releases.manifest import DamagedError
-from harness.releases.pip import install
 from harness.releases.release import Release
 
-_ASKED: Final = tuple(
-    sorted(
-        {
-            name
-            for library in LIBRARIES.values()
-            for companions in library.companions
-            for name in (*companions.pins, *companions.lacking, *library.requires)
-        }
-    )
-)
-
-
-@dataclass(frozen=True)
-class Layer:
-    """One distribution of an overlay, and the folder its packages lie in."""
-
-    distribution: str
-    version: str
-    folder: Path
-
-    def __str__(self) -> str:
-        return f"{self.distribution} {self.version}"
+_ASKED: Final = tuple(sorted({name for library in LIBRARIES.values() for name in library.asked}))
 
 
 @dataclass(frozen=True)
@@ -51,6 +28,23 @@ class Overlay:
         """The folders, in the order in which they are searched."""
         return tuple(layer.folder for layer in self.layers)
 
+    def told(self, facts: TargetFacts) -> TargetFacts:
+        """What the target says of itself, and what was laid over.
+
+        Raises `TargetUnavailable` when it says that it was loaded from elsewhere.
+        """
+        if not self.layers:
+            return facts
+        loaded, own = facts.versions.get("from", ""), self.folders[0]
+        if not Path(loaded).resolve().is_relative_to(own.resolve()):
+            raise TargetUnavailable(
+                "broken",
+                f"{self.layers[0]} was asked for, and its interpreter loads {facts.label} from {loaded}",
+                "something in that environment, such as a sitecustomize, puts it before PYTHONPATH",
+            )
+        laid = ", ".join(map(str, self.layers))
+        return replace(facts, replaced=(*facts.replaced, f"laid over the interpreter, from the cache: {laid}"))
+
 
 def overlay_of(target: str, python: str, offline: bool) -> Overlay:
     """The overlay of a target: a release with what it needs, fetched where the cache lacks it; nothing for others.
@@ -64,57 +58,15 @@ def overlay_of(target: str, python: str, offline: bool) -> Overlay:
 
 def laid_over(release: Release, python: str, offline: bool) -> Overlay:
     """A release and what it needs, laid over an interpreter. Raises `TargetUnavailable` as `overlay_of`."""
-    over = interpreter(python, _ASKED)
-    missing = [name for name in release.library.requires if name not in over.versions]
+    library, over = release.library, interpreter(python, _ASKED)
+    missing = [name for name in library.requires if name not in over.versions]
     if missing:
         raise TargetUnavailable(
             "not_installed",
-            f"{release} needs {' and '.join(missing)} in {over.path}",
+            f"{release} needs {', '.join(missing)}, not installed in {over.path}",
             f"{over.path} -m pip install {' '.join(missing)}",
         )
-    cache = Cache.of_user()
-    wanted = {release.library.distribution: str(release.version)}
-    wanted |= release.library.companions_of(release.version, over.versions)
-    layers = tuple(
-        _layer(distribution, version, release, over, cache, offline) for distribution, version in wanted.items()
-    )
-    return Overlay(release.library.name, layers)
-
-
-def _layer(
-    distribution: str, version: str, release: Release, over: Interpreter, cache: Cache, offline: bool
-) -> Layer:
-    entry = cache.entry(distribution, version, over.tag)
-    layer = Layer(distribution, version, entry.folder)
-    damage = entry.damage()
-    if damage == "":
-        return layer
-    purpose = "" if distribution == release.library.distribution else f", which {release} needs,"
-    if offline:
-        state = "is not in" if damage is None else f"is damaged ({damage}) in"
-        raise TargetUnavailable(
-            "not_installed",
-            f"{layer}{purpose} {state} the cache {cache}, and --offline fetches nothing",
-            f"lossgate fetch {release.target}{_option(over)}",
-        )
-    again = f"again, for {damage}" if damage else "once"
-    _say(f"fetching {layer}{purpose and f' for {release}'} ({again}, into {cache})")
-
-    def fill(folder: Path) -> None:
-        install(distribution, version, folder, over)
-
-    try:
-        entry.made(fill, _say)
-    except DamagedError as error:
-        raise TargetUnavailable("not_installed", f"{layer} was not received whole: {error}", "try again") from None
-    return layer
-
-
-def _option(over: Interpreter) -> str:
-    return "" if over.path == sys.executable else f" --python {over.path}"
-
-
-def _say(line: str) -> None:
-    print(f"lossgate: {line}", file=sys.stderr, flush=True)
-
-
+    fetcher = Fetcher(release, over, Cache.of_user(), offline)
+    wanted = {library.distribution: str(release.version)}
+    wanted |= library.companions_of(release.version, over.versions)
+    return Overlay(library.name, tuple(fetcher.layer(name, version) for name, version in wanted.items()))

@@ -17,7 +17,7 @@ from packaging.version import InvalidVersion, Version
 from harness.outcome import TargetUnavailable
 from harness.releases.interpreter import Interpreter
 
-# What a user's settings say of their own environments, and what would change what pip prints.
+# Against what a user's settings say of environments, and what would change what pip prints.
 _SETTINGS: Final = {
     "PIP_CONSTRAINT": os.devnull,
     "PIP_USER": "0",
@@ -26,12 +26,16 @@ _SETTINGS: Final = {
     "PIP_NO_COLOR": "1",
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     "PIP_ROOT_USER_ACTION": "ignore",
+    # The current folder may hold modules with the names of pip's own.
+    "PYTHONSAFEPATH": "1",
 }
-_UNSET: Final = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_NO_BINARY", "PIP_QUIET", "PIP_VERBOSE", "PIP_PYTHON")
+_UNSET: Final = ("PIP_PREFIX", "PIP_ROOT")
 
 _KNOWN_VERSIONS: Final = re.compile(r"\(from versions: ([^)]*)\)")
-_OTHER_PYTHON: Final = re.compile(r"(\S+) Requires-Python ([^;\n]+)")
-_NO_CONNECTION: Final = re.compile(r"connection broken by .*?(?:: |')([^:']+)'?\)?': /")
+# An index may say it of a version, else the wheel does.
+_PYTHON_BY_INDEX: Final = re.compile(r"(\S+) Requires-Python ([^;\n]+)")
+_PYTHON_BY_WHEEL: Final = re.compile(r"requires a different Python: \S+ not in '([^']+)'")
+_NO_CONNECTION: Final = re.compile(r"connection broken by '(.*)': /")
 _NEAREST: Final = 3
 
 
@@ -64,6 +68,7 @@ def _pip(over: Interpreter) -> list[str]:
 
 
 def _failure(distribution: str, version: str, output: str, over: Interpreter) -> TargetUnavailable:
+    """What pip says, in one sentence with what to do about it."""
     name = f"{distribution} {version}"
     if "No module named pip" in output:
         return TargetUnavailable(
@@ -71,29 +76,36 @@ def _failure(distribution: str, version: str, output: str, over: Interpreter) ->
             f"{name} cannot be fetched: there is no pip, neither with lossgate nor in {over.path}",
             f"{sys.executable} -m ensurepip",
         )
-    connection = _NO_CONNECTION.search(output)
-    if connection is not None:
+    by_wheel = _PYTHON_BY_WHEEL.search(output)
+    by_index = {found[1]: found[2].strip() for found in _PYTHON_BY_INDEX.finditer(output)}
+    needed = by_wheel[1] if by_wheel is not None else by_index.get(version)
+    if needed is not None:
         return TargetUnavailable(
             "not_installed",
-            f"{name} cannot be fetched: pip reaches no package index ({connection[1].strip()})",
-            "where there is a network, lossgate fetch fills the cache ahead of time",
-        )
-    other = {found[1]: found[2].strip() for found in _OTHER_PYTHON.finditer(output)}
-    if version in other:
-        return TargetUnavailable(
-            "not_installed",
-            f"{name} needs Python {other[version]}; the one at {over.path} is {over.python}",
+            f"{name} needs Python {needed}; the one at {over.path} is {over.python}",
             "--python names another interpreter",
         )
     known = _KNOWN_VERSIONS.search(output)
-    listed = known[1].split(", ") if known is not None and known[1] != "none" else []
-    if listed:
+    if known is not None and known[1] != "none":
+        nearest = ", ".join(_nearest(version, known[1].split(", ")))
+        return TargetUnavailable("unknown", f"there is no {name}; the nearest are {nearest}")
+    connection = _NO_CONNECTION.search(output)
+    if connection is not None:
+        reason = re.sub(r"['\"]\)*$", "", connection[1].rpartition(": ")[2])
         return TargetUnavailable(
-            "unknown", f"there is no {name}; the nearest are {', '.join(_nearest(version, listed))}"
+            "not_installed",
+            f"{name} cannot be fetched: pip reaches no package index ({reason})",
+            "where there is a network, lossgate fetch fills the cache ahead of time",
+        )
+    if known is not None:
+        return TargetUnavailable(
+            "not_installed",
+            f"{name} cannot be fetched: pip finds no release of {distribution} at all",
+            "look at pip's settings (pip config list), and at the network",
         )
     errors = [line.removeprefix("ERROR: ") for line in output.splitlines() if line.startswith("ERROR: ")]
-    said = errors[-1] if errors else (output.strip().splitlines() or ["it said nothing"])[-1]
-    return TargetUnavailable("not_installed", f"{name} cannot be fetched: pip says: {said}", details=output.strip())
+    said = errors[-1] if errors else (output.strip().splitlines() or ["nothing"])[-1]
+    return TargetUnavailable("not_installed", f"{name} cannot be fetched; pip says: {said}", details=output)
 
 
 def _nearest(version: str, known: Sequence[str]) -> list[str]:

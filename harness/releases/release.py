@@ -45,7 +45,7 @@ class Release:
         if library is None:
             raise TargetUnavailable(
                 "unknown",
-                f"{target}: there is no library {name!r} to fetch a release of; known here: {', '.join(LIBRARIES)}",
+                f"{target}: releases can be fetched of {', '.join(LIBRARIES)}, and not of {name!r}",
                 _meant(name, version),
             )
         try:
@@ -61,6 +61,14 @@ class Release:
                 "unknown", f"{target} is too old: the first release that can be judged is {library.first}"
             )
         return cls(library, exact)
+
+    @classmethod
+    def named(cls, target: str) -> Self:
+        """The release of that name. Raises `TargetUnavailable` when it is none."""
+        release = cls.of(target)
+        if release is None:
+            raise TargetUnavailable("unknown", f"{target!r} is no release", "name one, such as trl==1.9.0")
+        return release
 
 
 def _meant(name: str, version: str) -> str:

@@ -26,6 +26,9 @@ def fit(one: Answered) -> Fit | None:
     if case.spec.beta == 0 or one.outcome.gradient is None or one.expectation.undecided:
         return None
     mask = case.batch.mask
+    # Beyond the dtype an exact number may be infinite in float64, and tells nothing.
+    if not np.isfinite(one.expectation.gradients[0].high).all():
+        return None
     bare = expect(replace(case, spec=replace(case.spec, beta=0.0)))
     exact = one.expectation.gradients[0]
     policy = bare.gradients[0].high[mask]

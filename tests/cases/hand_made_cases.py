@@ -133,6 +133,7 @@ HAND_MADE: dict[str, tuple[list[Case], list[Case]]] = {
     "batch_empty": ([tokens(mask=[[0, 0], [0, 0]])], [tokens(mask=[[0, 0], [1, 0]])]),
     "row_of_one_token": ([tokens(mask=[[0, 1]])], [token(), tokens(mask=[[1, 1]]), tokens(mask=[[0, 0]])]),
     "row_full": ([tokens(mask=[[1, 0], [1, 1]]), token()], [tokens(mask=[[1, 0], [0, 1]])]),
+    "masked_position": ([tokens(mask=[[1, 0]]), tokens(mask=[[0]])], [token(), tokens(mask=[[1, 1]])]),
     "holes": (
         [tokens(mask=[[1, 0, 1]]), tokens(mask=[[0, 1, 0]])],
         [tokens(mask=[[1, 1, 0]]), tokens(mask=[[1, 1, 1]]), tokens(mask=[[0, 0, 0]])],
