@@ -12,7 +12,7 @@ from harness.signature.signature import signature, strongest_first
 from reports.records import Verdict
 
 MOST_FAILING = 20
-MOST_CONFORMING = 6
+MOST_CONFORMING = 10
 TELLING_TOKENS = 9
 
 _UNREPEATABLE = {

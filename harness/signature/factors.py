@@ -16,6 +16,10 @@ from oracles.expectation import Exact
 MOSTLY = 0.75
 """An explanation of so many cases is told where none explains all."""
 
+_MOST_DIGITS = 4
+_ENOUGH = 3
+"""So many cases must have a number in common."""
+
 _TELLING = 8.0
 """A number says something of a factor where it is so many times its own bound."""
 
@@ -104,20 +108,22 @@ def named_factor(cases: Sequence[tuple[Answered, Interval]]) -> str:
     for one, interval in cases:
         fitting = dict.fromkeys(name for name, value in quantities(one.case) if value in interval)
         left = fitting if left is None else {name: None for name in left if name in fitting}
+    if all(1.0 in interval for _, interval in cases):
+        return ""
     if left:
         return next(iter(left))
     low = max(interval.low for _, interval in cases)
     high = min(interval.high for _, interval in cases)
-    return _number(low, high) if low <= high else ""
+    return _number(low, high) if low <= high and len(cases) >= _ENOUGH else ""
 
 
 def _number(low: float, high: float) -> str:
-    """The shortest decimal number in a range."""
-    for digits in range(1, 17):
+    """The shortest decimal number in a range, if it is short: a long one is no one's intention."""
+    for digits in range(1, _MOST_DIGITS + 1):
         text = f"{(low + high) / 2:.{digits}g}"
         if low <= float(text) <= high and math.isfinite(float(text)):
             return text
-    return f"{(low + high) / 2:.17g}"
+    return ""
 
 
 def row_quantities(one: Answered, row: int) -> Iterator[tuple[str, float]]:

@@ -32,11 +32,23 @@ def _options(case: Case) -> Iterator[tuple[str, dict[str, Any]]]:
     spec, batch = case.spec, case.batch
     if spec.delta is not None:
         yield "delta ignored", {"spec": replace(spec, delta=None)}
+        yield "delta taken as 1 + delta", {"spec": replace(spec, delta=1.0 + spec.delta)}
     if spec.off_policy_mask_threshold is not None:
         yield "off-policy mask ignored", {"spec": replace(spec, off_policy_mask_threshold=None)}
         yield "sampling_logps ignored, old_logps in their place", {"batch": replace(batch, sampling_logps=None)}
     if batch.importance_ratio is not None:
+        ratio = batch.importance_ratio
         yield "importance ratio ignored", {"batch": replace(batch, importance_ratio=None)}
+        yield (
+            "importance ratios above 1 taken for 1",
+            {"batch": replace(batch, importance_ratio=np.minimum(ratio, 1.0))},
+        )
+        if ratio.shape != batch.mask.shape and batch.rows == batch.columns:
+            across = np.broadcast_to(ratio.T, batch.mask.shape).copy()
+            yield (
+                "importance ratios of completions spread along tokens",
+                {"batch": replace(batch, importance_ratio=across)},
+            )
     if spec.beta:
         yield "KL term missing", {"spec": replace(spec, beta=0.0)}
         corrected = spec.kl_estimator is KLEstimator.K3_BIAS_CORRECTED
@@ -64,10 +76,6 @@ def _inputs(case: Case) -> Iterator[tuple[str, dict[str, Any]]]:
         if batch.ref_logps is not None:
             yield "ref_logps taken for old_logps", {"batch": replace(batch, old_logps=batch.ref_logps)}
             yield "old_logps taken for ref_logps", {"batch": replace(batch, ref_logps=batch.old_logps)}
-        yield (
-            "the ratio inverted",
-            {"batch": replace(batch, old_logps=batch.dtype.round(2 * batch.logps - batch.old_logps))},
-        )
     yield "advantages with the wrong sign", {"batch": replace(batch, advantages=-batch.advantages)}
     if batch.advantages.ndim == 2:
         mean = _row_mean(batch.advantages, batch.mask)
@@ -83,6 +91,7 @@ def _inputs(case: Case) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "advantages spread along tokens instead of completions", {"batch": replace(batch, advantages=across)}
     for words, mask in (
         ("mask ignored", np.ones_like(batch.mask)),
+        ("the last token of each completion masked", _without_last(batch.mask)),
         ("mask shifted left by one", _shifted(batch.mask, -1)),
         ("mask shifted right by one", _shifted(batch.mask, 1)),
     ):
@@ -139,6 +148,11 @@ def _row_mean(values: FloatArray, mask: Mask) -> FloatArray:
     lengths = np.maximum(mask.sum(axis=1), 1)
     mean: FloatArray = np.where(mask, values, 0.0).sum(axis=1) / lengths
     return mean
+
+
+def _without_last(mask: Mask) -> Mask:
+    after = np.cumsum(mask[:, ::-1], axis=1)[:, ::-1]
+    return mask & (after > 1)
 
 
 def _shifted(mask: Mask, by: int) -> Mask:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from enum import Enum
 
-from cases.case import Case
 from cases.spec import Level, LossSpec, LossType
 from harness.signature.evidence import Answered, Evidence
 from harness.signature.explanation import Explanation, share
@@ -15,22 +14,41 @@ from oracles.space.names import name_of, variant_of
 from oracles.space.pieces import Pieces
 from oracles.space.variant import AXES, Variant
 
-Change = Mapping[str, Enum]
-"""Choices that take the place of those that a case asks for, by axis."""
+
+@dataclass(frozen=True)
+class Change:
+    """Choices that take the place of those asked for; a case that asks for none of `instead_of` is as asked.
+
+    Both are axes and choices.
+    """
+
+    choices: tuple[tuple[str, Enum], ...]
+    instead_of: tuple[tuple[str, Enum], ...] = ()
+
+    def of(self, asked: Variant) -> Variant:
+        """The point that is computed where another is asked for."""
+        if any(getattr(asked, axis) is not choice for axis, choice in self.instead_of):
+            return asked
+        return canonical(replace(asked, **dict(self.choices)))  # type: ignore[arg-type]  # each axis has its own type
 
 
 def points(evidence: Evidence) -> Iterator[Explanation]:
     """The formulas that explain some of the telling cases, told as they differ from the one that is asked for."""
     pieces = {one: Pieces(one.case) for one in evidence}
-    asked = variant_of(evidence.numbers[0].case.spec)
+    asked = {one: variant_of(one.case.spec) for one in evidence}
+    tried: dict[Change, None] = {}
+    for one in evidence.telling:
+        tried |= dict.fromkeys(_changes(asked[one]))
+    for change in tried:
 
-    def explains(change: Change) -> Callable[[Answered], bool]:
-        return lambda one: _explains(change, one, pieces[one])
+        def explains(one: Answered, change: Change = change) -> bool:
+            return _explains(change.of(asked[one]), one, pieces[one])
 
-    for change in _changes(asked):
-        if any(explains(change)(one) for one in evidence.telling):
-            words = _told(_changed(evidence.numbers[0].case, change), asked)
-            yield Explanation(words, share(evidence, explains(change)))
+        first = next(
+            (one for one in evidence.telling if change.of(asked[one]) != asked[one] and explains(one)), None
+        )
+        if first is not None:
+            yield Explanation(_told(change.of(asked[first]), asked[first]), share(evidence, explains))
 
 
 def _changes(asked: Variant) -> Iterator[Change]:
@@ -39,23 +57,19 @@ def _changes(asked: Variant) -> Iterator[Change]:
     for loss_type in LossType:
         for level in Level:
             named = variant_of(LossSpec(loss_type, level))
-            change: Change = {axis: getattr(named, axis) for axis in ("aggregation", "surrogate", "ratio")}
-            point = canonical(replace(asked, **change))  # type: ignore[arg-type]  # each axis has its own type
+            change = Change(tuple((axis, getattr(named, axis)) for axis in ("aggregation", "surrogate", "ratio")))
+            point = change.of(asked)
             if point not in seen:
                 seen.add(point)
                 yield change
     for axis in AXES:
-        for choice in type(getattr(asked, axis)):
-            if choice is not getattr(asked, axis):
-                yield {axis: choice}
+        now = getattr(asked, axis)
+        for choice in type(now):
+            if choice is not now:
+                yield Change(((axis, choice),), ((axis, now),))
 
 
-def _changed(case: Case, change: Change) -> Variant:
-    return canonical(replace(variant_of(case.spec), **change))  # type: ignore[arg-type]  # each axis has its own type
-
-
-def _explains(change: Change, one: Answered, pieces: Pieces) -> bool:
-    point = _changed(one.case, change)
+def _explains(point: Variant, one: Answered, pieces: Pieces) -> bool:
     loss = pieces.loss(point)
     answer = one.outcome.loss
     # The loss alone rules most points out, before a gradient is formed.

@@ -14,6 +14,7 @@ from harness.signature.conditions import condition
 from harness.signature.evidence import Answered, Evidence
 from harness.signature.explanation import Explanation, share
 from harness.signature.factors import MOSTLY, factor_words, named_row_factor, tells
+from harness.signature.off_policy import off_policy
 from harness.signature.otherwise import otherwise
 from harness.signature.points import points
 from harness.signature.terms import named_terms
@@ -57,7 +58,17 @@ def signature(evidence: Evidence) -> Signature:
     if what:
         return Signature(what, condition(evidence.where), explains=False)
     partly: list[Explanation] = []
-    for explain in (_not_finite, points, _otherwise, _factor, _row_factor, _terms, _masked, _precision):
+    for explain in (
+        _not_finite,
+        points,
+        _otherwise,
+        off_policy,
+        _factor,
+        _row_factor,
+        _terms,
+        _masked,
+        _precision,
+    ):
         found = list(explain(evidence))
         whole = next((one for one in found if one.share == 1.0), None)
         if whole is not None:

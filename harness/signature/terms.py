@@ -63,16 +63,19 @@ def named_terms(cases: Sequence[Answered]) -> str:
     policy = named_factor([(one, found.policy) for one, found in fits])
     kl = named_factor([(one, found.kl) for one, found in fits])
     right = [1.0 in found.policy for _, found in fits], [1.0 in found.kl for _, found in fits]
+    value_right = all(one.judgement.loss.ratio <= 1.0 for one, _ in fits)
     if all(right[0]) and not all(right[1]) and kl:
-        return _words("KL term", kl)
+        return _words("KL term", kl, value_right)
     if all(right[1]) and not all(right[0]) and policy:
-        return _words("policy term", policy)
+        return _words("policy term", policy, value_right)
     if policy and kl and policy != kl and not all(right[0]):
-        return f"{_words('policy term', policy)}, {_words('KL term', kl)}"
+        return f"{_words('policy term', policy, value_right)}, {_words('KL term', kl, value_right)}"
     return ""
 
 
-def _words(term: str, factor: str) -> str:
+def _words(term: str, factor: str, value_right: bool) -> str:
+    if value_right:
+        return f"{term} without a gradient" if factor == "0" else f"gradient of the {term} x {factor}, loss right"
     if factor == "0":
         return f"{term} missing"
     if factor == "-1":

@@ -34,7 +34,15 @@ _EVERYDAY = (
     (Rows.COUNTED, Rows.NOT_COUNTED),
     (Weighting.POLICY,),
 )
-_WHOLE = (Aggregation, Ratio, Surrogate, KL, Placement, Rows, (Weighting.POLICY,))
+_WHOLE = (
+    Aggregation,
+    Ratio,
+    Surrogate,
+    KL,
+    (Placement.WITH_POLICY, Placement.TOKEN_MEAN),
+    (Rows.COUNTED,),
+    (Weighting.POLICY,),
+)
 
 
 @cache
@@ -45,8 +53,8 @@ def everyday() -> tuple[Variant, ...]:
 
 @cache
 def whole() -> tuple[Variant, ...]:
-    """Every point, each formula once."""
-    return _distinct(product(*_WHOLE))
+    """The everyday points, and every combination of choices otherwise, each formula once."""
+    return tuple(dict.fromkeys((*everyday(), *_distinct(product(*_WHOLE)))))
 
 
 def _distinct(points: object) -> tuple[Variant, ...]:

@@ -14,7 +14,9 @@ _DETACHED: Final = (
     Surrogate.CAP_ABOVE_ONE,
     Surrogate.CAP_TWO_SIDED,
     Surrogate.DETACHED,
+    Surrogate.CLIP_DETACHED,
 )
+_WITH_RATIO: Final = (KL.K3_BIAS_CORRECTED, KL.K3_RATIO_DETACHED, KL.K3_CORRECTS_DETACHED, KL.K3_DIVIDED)
 _TOKEN_MEANS: Final = (Aggregation.TOKEN_MEAN, Aggregation.STEP_TOKEN_MEAN)
 _ROWLESS: Final = (*_TOKEN_MEANS, Aggregation.CONSTANT_ALONE, Aggregation.TOKEN_SUM)
 
@@ -33,12 +35,12 @@ def _no_kl(one: Variant) -> Variant:
 
 
 def _own_ratio(one: Variant) -> Variant:
-    free = one.surrogate in _OWN_RATIO and one.kl is not KL.K3_BIAS_CORRECTED
+    free = one.surrogate in _OWN_RATIO and one.kl not in _WITH_RATIO
     return replace(one, ratio=Ratio.TOKEN) if free else one
 
 
 def _detached(one: Variant) -> Variant:
-    free = one.surrogate in _DETACHED and one.kl is not KL.K3_BIAS_CORRECTED
+    free = one.surrogate in _DETACHED and one.kl not in _WITH_RATIO
     return replace(one, ratio=Ratio.SEQUENCE) if free and one.ratio is Ratio.SEQUENCE_TOKEN else one
 
 
@@ -49,13 +51,16 @@ def _rowless(one: Variant) -> Variant:
 
 def _same_mean(one: Variant) -> Variant:
     token = one.placement is Placement.TOKEN_MEAN and one.aggregation is Aggregation.STEP_TOKEN_MEAN
+    micro = one.placement is Placement.MICRO_BATCH_MEAN and one.aggregation is Aggregation.TOKEN_MEAN
     sequence = one.placement is Placement.SEQUENCE_MEAN and one.aggregation is Aggregation.SEQUENCE_MEAN
-    return replace(one, placement=Placement.WITH_POLICY) if token or sequence else one
+    return replace(one, placement=Placement.WITH_POLICY) if token or micro or sequence else one
 
 
 def _one_piece(one: Variant) -> Variant:
     step = one.aggregation is Aggregation.STEP_TOKEN_MEAN
     one = replace(one, aggregation=Aggregation.TOKEN_MEAN) if step else one
+    micro = one.placement is Placement.MICRO_BATCH_MEAN
+    one = replace(one, placement=Placement.TOKEN_MEAN) if micro else one
     own = one.placement is Placement.TOKEN_MEAN and one.aggregation is Aggregation.TOKEN_MEAN
     return replace(one, placement=Placement.WITH_POLICY) if own else one
 

@@ -128,6 +128,8 @@ class Pieces:
                     return self._each(self._product)
                 case Ratio.ON_POLICY:
                     return self._each(lambda row: [exp(one.logp - stop_gradient(one.logp)) for one in row])
+                case Ratio.INVERTED:
+                    return self._each(lambda row: [exp(one.old_logp - one.logp) for one in row])
             return self._each(lambda row: ratios(row, formula))
 
         return self._once(("ratio", ratio), make)
@@ -197,6 +199,17 @@ class Pieces:
             case Surrogate.CLIP_ALONE:
                 p = self._formula.parameters
                 return [-(clip(r, p.ratio_low, p.ratio_high) * token.advantage) for r, token in pairs]
+            case Surrogate.CAP_PASSING:
+                cap = self._formula.parameters.ratio_cap
+                return [-(clip(r, None, cap) * token.advantage * token.logp) for r, token in pairs]
+            case Surrogate.CLIP_DETACHED:
+                p = self._formula.parameters
+                return [
+                    -(stop_gradient(clip(r, p.ratio_low, p.ratio_high)) * token.advantage * token.logp)
+                    for r, token in pairs
+                ]
+            case Surrogate.CLIP_LARGER | Surrogate.CLIP_PASSING:
+                return [-self._miswritten(surrogate, r, token) for r, token in pairs]
         p = self._clipping(surrogate, spec).parameters
         return [-clipped_surrogate(r, token.advantage, p) for r, token in pairs]
 
@@ -205,6 +218,15 @@ class Pieces:
         delta = self._formula.parameters.delta
         whole = ratio * token.advantage
         return whole if delta is None else minimum(minimum(ratio, delta) * token.advantage, whole)
+
+    def _miswritten(self, surrogate: Surrogate, ratio: Scalar, token: Token) -> Scalar:
+        p = self._formula.parameters
+        first = ratio if p.delta is None else minimum(ratio, p.delta)
+        clipped = clip(ratio, p.ratio_low, p.ratio_high)
+        if surrogate is Surrogate.CLIP_LARGER:
+            return -minimum(-(first * token.advantage), -(clipped * token.advantage))
+        passing = stop_gradient(clipped) + (ratio - stop_gradient(ratio))
+        return minimum(first * token.advantage, passing * token.advantage)
 
     def _clipping(self, surrogate: Surrogate, spec: LossSpec) -> Formula:
         low, high = spec.epsilon_low, spec.epsilon_high
@@ -223,11 +245,12 @@ class Pieces:
                 return self._under({"dual_clip": None})
 
     def _kl_ratio(self, variant: Variant) -> Ratio | None:
-        return variant.ratio if variant.kl is KL.K3_BIAS_CORRECTED else None
+        return variant.ratio if variant.kl in _WITH_RATIO else None
 
     def _kl_aggregation(self, variant: Variant) -> Aggregation:
         own = {
             Placement.TOKEN_MEAN: Aggregation.STEP_TOKEN_MEAN,
+            Placement.MICRO_BATCH_MEAN: Aggregation.TOKEN_MEAN,
             Placement.SEQUENCE_MEAN: Aggregation.SEQUENCE_MEAN,
         }
         return own.get(variant.placement, variant.aggregation)
@@ -254,6 +277,14 @@ class Pieces:
                 return stop_gradient(exp(x) - x - 1)
             case KL.K3_REVERSED:
                 return exp(-x) + x - 1
+            case KL.K3_LINEAR_SIGN:
+                return exp(x) + x - 1
+            case KL.K3_RATIO_DETACHED:
+                return (exp(x) - x - 1) * stop_gradient(ratio)
+            case KL.K3_CORRECTS_DETACHED:
+                return stop_gradient(exp(x) - x - 1) * ratio
+            case KL.K3_DIVIDED:
+                return (exp(x) - x - 1) * exp(token.old_logp - token.logp)
             case _:
                 return -minimum(x, -x)
 
@@ -278,9 +309,9 @@ class Pieces:
             case Aggregation.PADDED_MEAN:
                 return total(flat) / counted.times(self._case.batch.columns)
             case Aggregation.CONSTANT_ALONE:
-                return total(flat) / spec.max_completion_length
+                return total(flat) / formula.pieces.times(spec.max_completion_length)
             case Aggregation.TOKEN_SUM:
-                return total(flat)
+                return total(flat) / formula.pieces
 
     def _rows(self, rows: Rows, filled: int) -> Count:
         if rows is Rows.NOT_COUNTED:
@@ -299,6 +330,7 @@ class Pieces:
 
 
 LARGEST_EPSILON_LOW: Final = 1.0 - 2.0**-20
+_WITH_RATIO: Final = (KL.K3_BIAS_CORRECTED, KL.K3_RATIO_DETACHED, KL.K3_CORRECTS_DETACHED, KL.K3_DIVIDED)
 _ESTIMATORS: Final = {
     KL.K1: KLEstimator.K1,
     KL.K2: KLEstimator.K2,

@@ -46,6 +46,7 @@ class Ratio(_Choice):
     SEQUENCE_TOKEN = "one ratio a completion, with a gradient to each token alone"
     PRODUCT = "one ratio a completion, the product of its tokens'"
     ON_POLICY = "a ratio of 1, old_logps ignored"
+    INVERTED = "the old probability over the current one as the ratio"
 
 
 class Surrogate(_Choice):
@@ -58,9 +59,13 @@ class Surrogate(_Choice):
     CLIP_BY_HIGH = "clipped surrogate with epsilon_high on both sides"
     CLIP_SWAPPED = "clipped surrogate with epsilon_low and epsilon_high exchanged"
     CLIP_ALONE = "clipped ratio without the minimum"
+    CLIP_LARGER = "the larger of r A and clip(r) A, where the smaller is meant"
+    CLIP_PASSING = "clipped surrogate whose clip passes the gradient"
+    CLIP_DETACHED = "detached ratio clipped to [1 - epsilon_low, 1 + epsilon_high]"
     CAP = "detached ratio capped at epsilon_high"
     CAP_ABOVE_ONE = "detached ratio capped at 1 + epsilon_high"
     CAP_TWO_SIDED = "detached ratio clipped to [1 - epsilon_low, epsilon_high]"
+    CAP_PASSING = "ratio capped at epsilon_high, not detached"
     DETACHED = "detached ratio without a cap"
     REINFORCE = "REINFORCE, without a ratio"
     SOFT_GATE = "soft gate of the ratio"
@@ -78,6 +83,10 @@ class KL(_Choice):
     K3_BIAS_CORRECTED = "bias-corrected k3"
     K3_REVERSED = "k3 with logps and ref_logps exchanged"
     K3_DETACHED = "k3 without a gradient"
+    K3_LINEAR_SIGN = "k3 with the wrong sign of its linear part"
+    K3_RATIO_DETACHED = "bias-corrected k3 with a detached ratio"
+    K3_CORRECTS_DETACHED = "bias-corrected k3 with a gradient through the ratio alone"
+    K3_DIVIDED = "k3 divided by the ratio"
     ABSOLUTE = "absolute difference"
 
 
@@ -86,6 +95,7 @@ class Placement(_Choice):
 
     WITH_POLICY = "inside the token sum"
     TOKEN_MEAN = "as a token mean of its own"
+    MICRO_BATCH_MEAN = "as a token mean of its own over the micro-batch"
     SEQUENCE_MEAN = "as a mean over completions of its own"
 
 
