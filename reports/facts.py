@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -78,6 +79,28 @@ def padding_summary(facts: Facts, target: str) -> str:
     return f"values at masked positions: {'; '.join(parts)}" if parts else ""
 
 
+def strength_summary(facts: Facts, target: str) -> str:
+    """How many formulas the cases told apart from those asked for, at least, in one sentence; "" where unknown."""
+    cells = facts.get("strength", {}).get(target, [])
+    if not cells:
+        return ""
+    of = f"{max(cell['formulas'] for cell in cells):,} other formulas told apart"
+    weakest = min(cells, key=lambda cell: cell["told"] / max(cell["formulas"], 1))
+    if weakest["told"] == weakest["formulas"]:
+        return f"strength: all of up to {of} in every cell"
+    # Rounded down: 100 % is said where it is all of them.
+    share = math.floor(1000 * weakest["told"] / weakest["formulas"]) / 10
+    term = "with" if weakest["kl"] else "without"
+    where = f"{weakest['loss_type']} {weakest['level']} {term} KL term"
+    count = f"{weakest['told']:,} of {weakest['formulas']:,}"
+    return f"strength: at least {share:g} % of up to {of} in every cell; weakest: {where}, {count}"
+
+
+def corpus_case(facts: Facts, case_id: str) -> str:
+    """The name of the corpus case that a witness is, or was shrunk from; "" where it is none."""
+    return str(facts.get("corpus", {}).get(case_id, ""))
+
+
 def not_supported(facts: Facts, target: str) -> str:
     """What was asked for and a target does not have, in words; "" where it has all."""
     supports = facts.get("targets", {}).get(target, {}).get("supports", {})
@@ -94,9 +117,12 @@ def conventions_summary(facts: Facts, target: str) -> str:
     about = facts.get("targets", {}).get(target, {})
     usual = {name: value for name, value in about.get("conventions", {}).items() if name != "padding"}
     parts = [f"{_words(name)} {_text(value)}" for name, value in usual.items()]
+    exceptions: dict[str, list[str]] = {}
     for loss, own in about.get("conventions_by_loss", {}).items():
-        parts += [f"{_words(name)} {_text(value)} ({loss})" for name, value in own.items()]
-    return f"conventions: {', '.join(parts)}" if parts else ""
+        for name, value in own.items():
+            exceptions.setdefault(f"{_words(name)} {_text(value)}", []).append(loss)
+    parts += [f"{words} ({', '.join(losses)})" for words, losses in exceptions.items()]
+    return f"conventions: {'; '.join(parts)}" if parts else ""
 
 
 def findings(facts: Facts) -> dict[tuple[Any, ...], str]:

@@ -4,6 +4,7 @@
     rows/part-00000.parquet   one row per case and cell (`reports.schema.ROWS`)
     timings/part-00000.parquet
     cases/<case id>.json      every witness and failing case
+    reproducers/<case id>.py  every failing cell's witness as a script
 
 Every file appears whole or not at all: it is written under another name, then renamed.
 """
@@ -140,6 +141,16 @@ class RunWriter:
         path = self.path / "cases" / f"{case.id}.json"
         if not path.exists():
             _write(path, case.to_json().encode())
+        return path
+
+    def save_reproducer(self, name: str, script: str) -> Path:
+        """Keep a script that shows a failing case, in place of one of the same name."""
+        path = self.path / "reproducers" / name
+        try:
+            path.parent.mkdir(exist_ok=True)
+        except OSError as error:
+            raise RunStoreError(f"cannot make {path.parent}: {why(error)}; make the folder writable") from error
+        _write(path, script.encode())
         return path
 
     def describe(self, facts: Mapping[str, Any]) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
 from typing import Any, Final
 
@@ -17,10 +18,12 @@ from reports.facts import (
     INCOMPLETE,
     Facts,
     conventions_summary,
+    corpus_case,
     findings,
     is_complete,
     not_supported,
     padding_summary,
+    strength_summary,
 )
 from reports.notation import divergence, one_line
 from reports.records import Verdict
@@ -58,12 +61,13 @@ def render(table: pd.DataFrame, facts: Facts, console: Console, show_all: bool =
     if not complete:
         console.print(Text(f"INCOMPLETE: {INCOMPLETE}", style="bold red"))
     signatures = findings(facts)
+    named = partial(corpus_case, facts)
     shown = table if show_all else table[~table["verdict"].isin(_UNREMARKABLE)]
     wide = console.width >= WIDE
     for (target, surface, device), cells in shown.groupby(["target", "surface", "device"], sort=False):
         title = "  ".join(one_line(part) for part in (target, surface, device))
         console.print(Text(title, style="bold"))
-        _print(list(_lines(cells, signatures, wide)), console)
+        _print(list(_lines(cells, signatures, named, wide)), console)
         console.print()
     if len(shown):
         console.print(Text(LEGEND if wide else SHORT_LEGEND, style="dim"))
@@ -89,7 +93,8 @@ def render(table: pd.DataFrame, facts: Facts, console: Console, show_all: bool =
 
 
 def _print_about(target: str, facts: Facts, console: Console) -> None:
-    for words in (said(facts, target) for said in (not_supported, conventions_summary, padding_summary)):
+    summaries = (not_supported, conventions_summary, padding_summary, strength_summary)
+    for words in (said(facts, target) for said in summaries):
         if words:
             console.print(Text(f"  {words}", style="dim"))
 
@@ -98,7 +103,9 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _lines(cells: pd.DataFrame, signatures: Mapping[tuple[Any, ...], str], wide: bool) -> Iterator[_Line]:
+def _lines(
+    cells: pd.DataFrame, signatures: Mapping[tuple[Any, ...], str], named: Callable[[str], str], wide: bool
+) -> Iterator[_Line]:
     said = ""
     rows = cells.to_dict("records")
     kept = slice(None) if wide else slice(2, None)
@@ -124,6 +131,9 @@ def _lines(cells: pd.DataFrame, signatures: Mapping[tuple[Any, ...], str], wide:
         # One that goes on over several cells is said at the first.
         message = "" if said_below or (signature and signature == said) else one_line(signature) or _message(row)
         said = signature
+        case = named(row["witness"])
+        if message and case:
+            message += f" (corpus case {case})"
         yield _Line(texts, verdict, message)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 import numpy as np
 
@@ -119,10 +120,11 @@ def named_factor(cases: Sequence[tuple[Answered, Interval]]) -> str:
 
 def _number(low: float, high: float) -> str:
     """The shortest decimal number in a range, if it is short: a long one is no one's intention."""
+    middle = (low + high) / 2
     for digits in range(1, _MOST_DIGITS + 1):
-        text = f"{(low + high) / 2:.{digits}g}"
-        if low <= float(text) <= high and math.isfinite(float(text)):
-            return text
+        for text in (f"{middle:.{digits}g}", repr(float(1 + Decimal(f"{middle - 1:.{digits - 1}g}")))):
+            if low <= float(text) <= high and math.isfinite(float(text)):
+                return text
     return ""
 
 
@@ -150,6 +152,8 @@ def named_row_factor(cases: Sequence[Answered]) -> str:
     """The quantity of a completion that its gradient's factor is, in all completions of all cases."""
     left: dict[str, None] | None = None
     for one in cases:
+        if one.expectation.undecided or one.expectation.gradient_overflows.any():
+            continue
         factors = row_factors(one)
         if not factors:
             return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -76,6 +77,7 @@ def _inputs(case: Case) -> Iterator[tuple[str, dict[str, Any]]]:
         if batch.ref_logps is not None:
             yield "ref_logps taken for old_logps", {"batch": replace(batch, old_logps=batch.ref_logps)}
             yield "old_logps taken for ref_logps", {"batch": replace(batch, ref_logps=batch.old_logps)}
+    yield "advantages in reverse order", {"batch": replace(batch, advantages=batch.advantages[::-1].copy())}
     yield "advantages with the wrong sign", {"batch": replace(batch, advantages=-batch.advantages)}
     if batch.advantages.ndim == 2:
         mean = _row_mean(batch.advantages, batch.mask)
@@ -104,6 +106,11 @@ def _numbers(case: Case) -> Iterator[tuple[str, dict[str, Any]]]:
     def with_spec(**fields: Any) -> dict[str, Any]:
         return {"spec": replace(spec, **fields)}
 
+    if spec.loss_type.clips:
+        yield (
+            "ratio clipped to [exp(-epsilon_low), exp(epsilon_high)]",
+            with_spec(epsilon_low=-math.expm1(-spec.epsilon_low), epsilon_high=math.expm1(spec.epsilon_high)),
+        )
     if spec.loss_type is LossType.DR_GRPO:
         yield "max_completion_length ignored, T in its place", with_spec(max_completion_length=batch.columns)
     if spec.loss_type is LossType.SAPO:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from cases.case import Case
@@ -36,6 +37,7 @@ def _named(case: Case) -> Iterator[tuple[str, float]]:
     yield "steps_per_generation/accumulation_steps", split.steps_per_generation / split.accumulation_steps
     yield "B", float(rows)
     yield "T", float(batch.columns)
+    yield "sqrt((B - 1)/B)", math.sqrt((rows - 1) / rows)
     yield "max_completion_length", float(spec.max_completion_length)
     if spec.beta:
         yield "beta", spec.beta

@@ -133,7 +133,11 @@ def _factor(evidence: Evidence) -> Iterator[Explanation]:
 
 
 def _row_factor(evidence: Evidence) -> Iterator[Explanation]:
-    yield from _everywhere_or_where(evidence, named_row_factor)
+    def name(cases: Sequence[Answered]) -> str:
+        factor = named_row_factor(cases)
+        return f"each completion's gradient x {factor}" if factor else ""
+
+    yield from _everywhere_or_where(evidence, name)
 
 
 def _terms(evidence: Evidence) -> Iterator[Explanation]:
@@ -183,7 +187,7 @@ def _scatters(cases: Sequence[Answered]) -> bool:
         assert one.outcome.gradient is not None, "asked of numbers only"
         off = np.abs(one.outcome.gradient - exact.high) > exact.bound
         signs += list(np.sign((one.outcome.gradient - exact.high) * exact.high)[off])
-    return len(signs) < 4 or min(signs.count(1.0), signs.count(-1.0)) >= 0.1 * len(signs)
+    return len(signs) >= 4 and min(signs.count(1.0), signs.count(-1.0)) >= 0.1 * len(signs)
 
 
 def _seen(evidence: Evidence) -> str:

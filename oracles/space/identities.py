@@ -57,6 +57,8 @@ def _same_mean(one: Variant) -> Variant:
 
 
 def _one_piece(one: Variant) -> Variant:
+    apart = one.rows is Rows.NOT_COUNTED_APART
+    one = replace(one, rows=Rows.NOT_COUNTED) if apart else one
     step = one.aggregation is Aggregation.STEP_TOKEN_MEAN
     one = replace(one, aggregation=Aggregation.TOKEN_MEAN) if step else one
     micro = one.placement is Placement.MICRO_BATCH_MEAN

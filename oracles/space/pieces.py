@@ -13,7 +13,6 @@ from cases.conventions import CispoClip, SequenceGradient
 from cases.spec import KLEstimator, Level, LossSpec
 from oracles import cispo, gmpo, sapo, vespo
 from oracles.completions import Completion, Formula, Parameters, Token
-from oracles.count import Count
 from oracles.expectation import Expectation, expectation_of
 from oracles.kl import kl_term
 from oracles.operations import clip, exp, minimum, stop_gradient
@@ -289,34 +288,43 @@ class Pieces:
                 return -minimum(x, -x)
 
     def _aggregated(self, terms: Terms, aggregation: Aggregation, rows: Rows) -> Scalar:
-        formula = self._formula
+        formula, spec = self._formula, self._case.spec
         total = formula.total
-        spec = self._case.spec
-        filled = [row for row in terms if row]
-        flat = [term for row in filled for term in row]
-        counted = self._rows(rows, len(filled))
+        flat = [term for row in terms for term in row]
         match aggregation:
             case Aggregation.SEQUENCE_MEAN:
-                return total([total(row) / formula.divisor(len(row)) for row in filled]) / counted
+                return self._row_mean(
+                    [total(row) / formula.divisor(len(row)) if row else None for row in terms], rows
+                )
             case Aggregation.TOKEN_MEAN:
                 return total([self._token_mean(part, terms) for part in self._parts]) / formula.pieces
             case Aggregation.STEP_TOKEN_MEAN:
                 return total(flat) / formula.divisor(formula.window_tokens)
-            case Aggregation.CONSTANT:
-                return total(flat) / counted.times(spec.max_completion_length)
-            case Aggregation.SEQUENCE_SUM:
-                return total([total(row) for row in filled]) / counted
-            case Aggregation.PADDED_MEAN:
-                return total(flat) / counted.times(self._case.batch.columns)
             case Aggregation.CONSTANT_ALONE:
                 return total(flat) / formula.pieces.times(spec.max_completion_length)
             case Aggregation.TOKEN_SUM:
                 return total(flat) / formula.pieces
+        sums = self._row_mean([total(row) if row else None for row in terms], rows)
+        match aggregation:
+            case Aggregation.CONSTANT:
+                return sums / spec.max_completion_length
+            case Aggregation.PADDED_MEAN:
+                return sums / self._case.batch.columns
+            case _:
+                return sums
 
-    def _rows(self, rows: Rows, filled: int) -> Count:
-        if rows is Rows.NOT_COUNTED:
-            return Count.of(max(filled, 1))
-        return Count.of(len(self._completions))
+    def _row_mean(self, values: Sequence[Scalar | None], rows: Rows) -> Scalar:
+        """The mean over completions, of which those without tokens have no value."""
+        total = self._formula.total
+        filled = [value for value in values if value is not None]
+        match rows:
+            case Rows.COUNTED:
+                return total(filled) / len(values)
+            case Rows.NOT_COUNTED:
+                return total(filled) / max(len(filled), 1)
+            case Rows.NOT_COUNTED_APART:
+                parts = [[value for row in part if (value := values[row]) is not None] for part in self._parts]
+                return total([total(part) / max(len(part), 1) for part in parts]) / self._formula.pieces
 
     @cached_property
     def _parts(self) -> tuple[range, ...]:

@@ -36,6 +36,7 @@ class Rows(_Choice):
 
     COUNTED = "completions without tokens counted"
     NOT_COUNTED = "completions without tokens not counted"
+    NOT_COUNTED_APART = "completions without tokens not counted in each micro-batch"
 
 
 class Ratio(_Choice):

@@ -92,7 +92,9 @@ def test_every_identity_holds(identity: Any) -> None:
             assert _same(pieces.expectation(one), pieces.expectation(other)), (one.words, other.words)
     if identity.in_one_piece:
         pieces = Pieces(_cases(split=True)[2])
-        assert not any(_same(pieces.expectation(one), pieces.expectation(other)) for one, other in pairs[:5])
+        apart = [(one, other) for one, other in pairs if canonical(one) != canonical(other)][:5]
+        assert apart
+        assert not any(_same(pieces.expectation(one), pieces.expectation(other)) for one, other in apart)
 
 
 def _unlike(identity: Any) -> list[tuple[Variant, Variant]]:

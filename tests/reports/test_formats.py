@@ -137,7 +137,7 @@ def test_terminal_says_what_a_target_lacks_and_declares(record: MakeRecord, rows
     assert shown(cell_table(rows_of([record()])), facts) == [
         "trl 1.16.0: 1 cell, 1 case: conforms",
         "  not supported: loss type vespo",
-        "  conventions: dual clip 3.0, cispo clip two_sided (cispo)",
+        "  conventions: dual clip 3.0; cispo clip two_sided (cispo)",
         ABOUT,
     ]
 
