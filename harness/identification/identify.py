@@ -91,9 +91,22 @@ def identify(one: Contestant, loss_type: LossType, level: Level, catalogue: Sequ
     )
     if left:
         return found
-    nearest = min(_nearest_in_loss(list(points), first), key=lambda point: _distance(point, first))
-    departs = judge(first.case, first.pieces.expectation(nearest), first.outcome).message
-    return replace(found, nearest=nearest, departs=departs or "in another probe")
+    explained = [point for point in points if _explains(point, first)]
+    if explained:
+        # Some probes are explained: what leaves the formula is what the next one has.
+        nearest = asked if asked in explained else explained[0]
+        beyond = next(answer for answer in answered if not _explains(nearest, answer))
+    else:
+        beyond = first
+        nearest = min(_nearest_in_loss(list(points), first), key=lambda point: _distance(point, first))
+    message = judge(beyond.case, beyond.pieces.expectation(nearest), beyond.outcome).message
+    return replace(found, nearest=nearest, departs=f"{message}{_what_is_special(beyond.case)}")
+
+
+def _what_is_special(case: Case) -> str:
+    if not case.split.is_whole:
+        return " (where the batch is split over accumulation steps)"
+    return " (where advantages are per token)" if case.batch.advantages.ndim == 2 else ""
 
 
 def _dtype(one: Contestant) -> DType:

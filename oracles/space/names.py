@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
 
 from cases.conventions import CispoClip, EmptyRows, KLAggregation, SequenceGradient
 from cases.spec import KLEstimator, Level, LossSpec, LossType
@@ -65,8 +67,14 @@ def name_of(variant: Variant) -> str:
 
     Only the policy term and its aggregation are named; a KL term, and which rows count, are told apart from it.
     """
-    bare = Variant(variant.aggregation, variant.ratio, variant.surrogate)
-    return _NAMES.get(canonical(bare), "")
+    bare = canonical(Variant(variant.aggregation, variant.ratio, variant.surrogate))
+    if bare in _NAMES:
+        return _NAMES[bare]
+    for plain, words in _ADDITIONS:
+        base = replace(bare, **plain(bare))
+        if base != bare and name_of(base):
+            return f"{name_of(base)}, {words}"
+    return ""
 
 
 def _named() -> dict[Variant, str]:
@@ -82,4 +90,21 @@ def _named() -> dict[Variant, str]:
     return {**names, canonical(gspo_token): "GSPO-token"}
 
 
+def _without_dual_clip(one: Variant) -> dict[str, Surrogate]:
+    return {"surrogate": Surrogate.CLIP} if one.surrogate is Surrogate.DUAL_CLIP else {}
+
+
+def _without_lower_bound(one: Variant) -> dict[str, Surrogate]:
+    return {"surrogate": Surrogate.CAP} if one.surrogate is Surrogate.CAP_TWO_SIDED else {}
+
+
+def _with_gradients_to_all(one: Variant) -> dict[str, Ratio]:
+    return {"ratio": Ratio.SEQUENCE} if one.ratio is Ratio.SEQUENCE_TOKEN else {}
+
+
+_ADDITIONS: Final[tuple[tuple[Callable[[Variant], dict[str, Any]], str], ...]] = (
+    (_without_dual_clip, "with a dual clip"),
+    (_without_lower_bound, "clipped on both sides"),
+    (_with_gradients_to_all, "with a gradient to each token alone"),
+)
 _NAMES: Final = _named()
