@@ -51,4 +51,4 @@ $(CACHE)/.stamp: $(STAMP) harness/releases/libraries.py
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(CACHE) build dist *.egg-info
+	rm -rf $(VENV) .cache build dist *.egg-info
