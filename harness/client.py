@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from cases.case import Case
 from cases.dtypes import FloatArray
@@ -21,7 +21,8 @@ from harness.outcome import (
     explained,
 )
 from harness.worker import protocol
-from harness.worker_process import WorkerDied, WorkerProcess, find_python
+from harness.worker_process import FAILURES, WorkerProcess
+from harness.worker_start import Start, allowed, time_to_start
 
 __all__ = [
     "FailureKind",
@@ -48,8 +49,9 @@ class WorkerClient:
 
     `python` is the interpreter the target is installed in; `cwd` the folder that `module:function` targets
     are imported from; `path` holds folders whose packages come before the interpreter's own. `timeout` is for one
-    case, `start_timeout` for the start, both in seconds; `memory` is what the process may allocate, in bytes. A
-    start that fails raises `TargetUnavailable` in whichever method needed it. For use from one thread.
+    case, `start_timeout` for the start, both in seconds (None: three times the former, at least 30); `memory` is
+    what the process may allocate, in bytes (None: no limit). A start that fails raises `TargetUnavailable` in
+    whichever method needed it. For use from one thread.
     """
 
     def __init__(
@@ -59,23 +61,20 @@ class WorkerClient:
         options: Mapping[str, str] = _NO_OPTIONS,
         cwd: Path | None = None,
         timeout: float = 60.0,
-        start_timeout: float = 180.0,
+        start_timeout: float | None = None,
         path: Sequence[Path] = (),
         memory: int | None = None,
     ) -> None:
-        self._python = python
-        self._target = target
-        self._options = dict(options)
-        self._cwd = cwd
         self._timeout = timeout
-        self._start_timeout = start_timeout
-        self._path = tuple(path)
-        self._memory = memory
+        if start_timeout is None:
+            start_timeout = time_to_start(timeout)
+        self._start = Start(python, target, dict(options), cwd, tuple(path), memory, start_timeout)
         self._process: WorkerProcess | None = None
         self._facts: TargetFacts | None = None
         # When the outstanding case was sent, and its outcome where that was known on sending.
         self._submitted: float | None = None
         self._settled: Outcome | None = None
+        self._number = 0
 
     def __enter__(self) -> Self:
         self._running()
@@ -128,12 +127,13 @@ class WorkerClient:
         if self._submitted is not None:
             raise RuntimeError("a case is submitted already: receive its outcome first")
         process = self._running()
-        process.forget_output()
-        request = case_request(case, device, instead, attempt)
+        process.output.forget()
+        self._number += 1
+        request = case_request(case, device, instead, attempt, self._number)
         self._submitted = time.monotonic()
         try:
             process.send(request, self._submitted + self._timeout)
-        except (WorkerDied, TimeoutError) as failure:
+        except FAILURES as failure:
             self._settled = self._lost(process, failure)
         except BaseException:
             self._abandon()
@@ -149,9 +149,11 @@ class WorkerClient:
             deadline = max(self._submitted + self._timeout, time.monotonic() + _GRACE)
             try:
                 answer = process.receive(deadline)
-                printed = process.output() if answer.header["status"] == "error" else ""
+                if answer.header.get("number") != self._number:
+                    raise protocol.ProtocolError("it answers another case")
+                printed = process.output.end() if answer.header["status"] == "error" else ""
                 outcome = Outcome.from_message(answer, printed)
-            except (WorkerDied, TimeoutError, protocol.ProtocolError) as failure:
+            except FAILURES as failure:
                 outcome = self._lost(process, failure)
             except BaseException:
                 self._abandon()
@@ -178,61 +180,15 @@ class WorkerClient:
         """The outcome of the submitted case when its process is lost, and the end of that process."""
         assert self._submitted is not None
         seconds = time.monotonic() - self._submitted
-        sentence, printed = _end(process, failure, self._timeout)
+        sentence, printed = process.end(failure, self._timeout)
         self._process = None
         status: Status = "timeout" if isinstance(failure, TimeoutError) else "crash"
+        memory = self._start.memory
+        if status == "crash" and memory is not None and "alloc" in printed:
+            sentence = f"{sentence}, perhaps for want of memory: {allowed(memory)}"
         return Outcome(status, message=explained(sentence, "", printed), seconds=seconds)
 
     def _running(self) -> WorkerProcess:
         if self._process is None:
-            try:
-                process = WorkerProcess(find_python(self._python), self._cwd, self._path, self._memory)
-            except OSError as error:
-                # Of our own making it is a sentence; the system's own has a number and a file name.
-                message = str(error) if error.errno is None else f"{self._python} cannot be started: {error}"
-                raise TargetUnavailable("interpreter", message) from error
-            try:
-                self._facts = self._open(process)
-            except BaseException:
-                process.kill()
-                raise
-            self._process = process
+            self._process, self._facts = self._start.begin()
         return self._process
-
-    def _open(self, process: WorkerProcess) -> TargetFacts:
-        deadline = time.monotonic() + self._start_timeout
-
-        def ask(request: dict[str, Any]) -> dict[str, Any]:
-            process.send(protocol.pack(request), deadline)
-            answer = process.receive(deadline).header
-            if answer["status"] != "ok":
-                raise TargetUnavailable.from_header(answer)
-            return answer
-
-        what = f"{self._python} cannot run a target"
-        kind: FailureKind = "interpreter"
-        try:
-            hello = ask({"request": "hello", "protocol": protocol.PROTOCOL_VERSION})
-            what, kind = f"{self._target} does not start", "broken"
-            opened = ask({"request": "open", "target": self._target, "options": self._options})
-        except (WorkerDied, TimeoutError, protocol.ProtocolError) as failure:
-            sentence, printed = _end(process, failure, self._start_timeout)
-            last = f" ({printed.splitlines()[-1]})" if printed else ""
-            raise TargetUnavailable(kind, f"{what}: its process {sentence}{last}", details=printed) from None
-        return TargetFacts.from_headers(hello, opened)
-
-
-def _end(process: WorkerProcess, failure: Exception, timeout: float) -> tuple[str, str]:
-    """End a process that failed to answer: what happened to it, and what it printed last."""
-    if isinstance(failure, TimeoutError):
-        process.print_stack()
-        sentence = f"gave no answer within {timeout:g} s and was killed"
-    elif isinstance(failure, protocol.ProtocolError):
-        sentence = f"sent what is no answer and was killed ({failure})"
-    elif process.wait():
-        sentence = ""
-    else:
-        sentence = "closed its connection and was killed"
-    printed = process.output()
-    ended = process.kill()
-    return sentence or ended, printed

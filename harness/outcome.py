@@ -20,6 +20,23 @@ Status = Literal["ok", "unsupported", "error", "crash", "timeout"]
 FailureKind = Literal["not_installed", "unknown", "broken", "interpreter"]
 
 _FLOATS: Final = ("logps", "old_logps", "ref_logps", "advantages", "sampling_logps", "importance_ratio")
+_ALWAYS_SENT: Final = (
+    "loss_type",
+    "importance_sampling_level",
+    "beta",
+    "epsilon_low",
+    "epsilon_high",
+    "max_completion_length",
+)
+# Conventions are the judge's; what is asked of a target is the loss.
+_NOT_SENT: Final = ("conventions",)
+SPEC_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType(
+    {field.name: field.default for field in fields(LossSpec) if field.name not in _ALWAYS_SENT + _NOT_SENT}
+)
+"""What is not sent where it is as usual, which the worker knows, too."""
+
+SPLIT_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType({field.name: field.default for field in fields(Split)})
+"""The same of a split."""
 
 
 class TargetUnavailable(RuntimeError):
@@ -135,7 +152,9 @@ class Outcome:
 
 
 def explained(sentence: str, traceback: str, printed: str) -> str:
-    """A sentence, and below it what there is to explain it."""
+    """A sentence, and below it what there is to explain it; nothing where there is no sentence."""
+    if not sentence:
+        return ""
     parts = [sentence]
     if traceback:
         parts.append(traceback)
@@ -154,43 +173,38 @@ def case_request(
 ) -> bytes:
     """The request that asks for the outcome of a case, with the tensors of `instead` in place of its own.
 
-    Every case and every `attempt` has a random seed of its own: an answer that depends on it must show. `number` comes
-    back with the answer.
+    Every case and every `attempt` has a random seed of its own: an answer that depends on it must show. `number`
+    comes back with the answer.
     """
     batch = case.batch
-    arrays = [(name, instead.get(name, getattr(batch, name))) for name in _FLOATS]
-    tensors = [
-        protocol.Tensor(name, protocol.FLOAT64, array.shape, array.astype("<f8", copy=False).tobytes())
-        for name, array in arrays
-        if array is not None
-    ]
+    tensors = []
+    for name in _FLOATS:
+        array = instead.get(name, getattr(batch, name))
+        if array is not None:
+            data = array.astype("<f8", copy=False).tobytes()
+            tensors.append(protocol.Tensor(name, protocol.FLOAT64, array.shape, data))
     tensors.append(protocol.Tensor("mask", protocol.UINT8, batch.mask.shape, batch.mask.tobytes()))
-    spec = _shallow(case.spec)
-    spec["conventions"] = _shallow(case.spec.conventions)
     header = {
         "request": "case",
         "number": number,
         "dtype": batch.dtype.name,
         "device": device,
         "seed": (int(case.id, 16) + attempt) % 2**31,
-        "spec": spec,
-        "split": _shallow(case.split),
+        "spec": {name: getattr(case.spec, name) for name in _ALWAYS_SENT} | _unusual(case.spec, SPEC_DEFAULTS),
+        "split": _unusual(case.split, SPLIT_DEFAULTS),
     }
     return protocol.pack(header, tensors)
 
 
-def _shallow(value: LossSpec | Conventions | Split) -> dict[str, Any]:
-    # dataclasses.asdict copies every number, which takes a tenth of what a small case may cost.
-    return {name: getattr(value, name) for name in _NAMES[type(value)]}
-
-
-_NAMES: Final = {kind: tuple(field.name for field in fields(kind)) for kind in (LossSpec, Conventions, Split)}
+def _unusual(value: LossSpec | Split, defaults: Mapping[str, Any]) -> dict[str, Any]:
+    # A small case has more numbers here than in its tensors, and must not cost more than they do.
+    return {name: getattr(value, name) for name, usual in defaults.items() if getattr(value, name) != usual}
 
 
 def _array(answer: protocol.Message, name: str) -> FloatArray | None:
     place = answer.places.get(name)
     if place is None:
         return None
-    array = np.frombuffer(answer.payload, dtype="<f8", count=place.count, offset=place.offset)
+    array = np.frombuffer(answer.payload, dtype="<f8", count=place.items, offset=place.offset)
     array.setflags(write=False)
     return array.reshape(place.shape)

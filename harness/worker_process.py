@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import select
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import harness.worker
+from harness import leftovers
 from harness.worker import protocol
+from harness.worker_output import PrintedTooMuch, WorkerOutput
 
 WORKER: Final = Path(harness.worker.__file__).parent
 """The folder that is handed over, by path."""
@@ -49,8 +49,6 @@ ENVIRONMENT: Final = {
 }
 
 _LOOK_EVERY: Final = 0.1
-_OUTPUT_SHOWN: Final = 2000
-_OUTPUT_READ: Final = 2**16
 _TIME_TO_END: Final = 2.0
 
 
@@ -58,26 +56,29 @@ class WorkerDied(Exception):
     """The process is gone, or its end of a pipe is."""
 
 
-class WorkerProcess:
-    """One process running `harness/worker/` in some interpreter, with its output in a temporary file.
+FAILURES: Final = (WorkerDied, TimeoutError, PrintedTooMuch, protocol.ProtocolError)
+"""What comes instead of an answer."""
 
-    `path` holds folders whose packages come before the interpreter's own; `memory` limits what it may allocate, in
-    bytes.
+
+class WorkerProcess:
+    """One process running `harness/worker/` in some interpreter; `output` is what it prints.
+
+    `path` holds folders whose packages come before the interpreter's own.
 
     Raises `OSError` when the interpreter cannot be started.
     """
 
-    def __init__(
-        self, python: str, cwd: Path | None, path: Sequence[Path] = (), memory: int | None = None
-    ) -> None:
-        # The child appends, so the file can be emptied between two cases.
-        self._output = tempfile.TemporaryFile()  # noqa: SIM115 # open as long as the process
-        flags = fcntl.fcntl(self._output, fcntl.F_GETFL)
-        fcntl.fcntl(self._output, fcntl.F_SETFL, flags | os.O_APPEND)
+    def __init__(self, python: str, cwd: Path | None, path: Sequence[Path] = ()) -> None:
+        self._mark = leftovers.new_mark()
+        self.output = WorkerOutput()
         child_reads, self._write_fd = os.pipe()
         self._read_fd, child_writes = os.pipe()
         os.set_blocking(self._write_fd, False)
-        environment = {**os.environ, **ENVIRONMENT}
+        self._readable, self._writable = select.poll(), select.poll()
+        self._readable.register(self._read_fd, select.POLLIN)
+        self._writable.register(self._write_fd, select.POLLOUT)
+        self._left_over = bytearray()
+        environment = {**os.environ, **ENVIRONMENT, leftovers.VARIABLE: self._mark}
         # It would take the current directory, where a user's own target lies, off the path.
         environment.pop("PYTHONSAFEPATH", None)
         if path:
@@ -89,8 +90,8 @@ class WorkerProcess:
             self._process = subprocess.Popen(
                 [python, "-c", BOOTSTRAP, str(WORKER), str(child_reads), str(child_writes)],
                 stdin=subprocess.DEVNULL,
-                stdout=self._output,
-                stderr=self._output,
+                stdout=self.output.fileno(),
+                stderr=self.output.fileno(),
                 cwd=cwd,
                 env=environment,
                 pass_fds=(child_reads, child_writes),
@@ -111,14 +112,15 @@ class WorkerProcess:
     def send(self, data: bytes, deadline: float) -> None:
         """Write a message.
 
-        Raises `WorkerDied` when nobody can read it any more, `TimeoutError` when nobody does by `deadline`.
+        Raises `WorkerDied` when nobody can read it any more, `TimeoutError` when nobody does by `deadline`,
+        `PrintedTooMuch`.
         """
 
         def write(part: memoryview) -> int:
-            self._wait(self._write_fd, select.POLLOUT, deadline)
             try:
                 return os.write(self._write_fd, part)
             except BlockingIOError:
+                self._wait(self._writable, deadline)
                 return 0
             except BrokenPipeError:
                 raise WorkerDied from None
@@ -128,24 +130,22 @@ class WorkerProcess:
     def receive(self, deadline: float) -> protocol.Message:
         """Read a message.
 
-        Raises `WorkerDied` when there is none to come, `TimeoutError` when there is none by `deadline`, and
-        `protocol.ProtocolError` when what comes is no message.
+        Raises `WorkerDied` when there is none to come, `TimeoutError` when there is none by `deadline`,
+        `PrintedTooMuch`, and `protocol.ProtocolError` when what comes is no message.
         """
 
         def read(size: int) -> bytes:
-            self._wait(self._read_fd, select.POLLIN, deadline)
+            self._wait(self._readable, deadline)
             data = os.read(self._read_fd, size)
             if not data:
                 raise WorkerDied
             return data
 
-        message = protocol.read_message(read)
+        message = protocol.read_message(read, self._left_over)
         assert message is not None, "the end is an exception here"
         return message
 
-    def _wait(self, fd: int, event: int, deadline: float) -> None:
-        poll = select.poll()
-        poll.register(fd, event)
+    def _wait(self, poll: select.poll, deadline: float) -> None:
         while True:
             left = deadline - time.monotonic()
             if poll.poll(1000 * max(0.0, min(left, _LOOK_EVERY))):
@@ -154,6 +154,7 @@ class WorkerProcess:
             # written before that end is still read.
             if self._has_ended() and not poll.poll(0):
                 raise WorkerDied
+            self.output.check_size()
             if left <= 0:
                 raise TimeoutError
 
@@ -164,27 +165,31 @@ class WorkerProcess:
         ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         return ended is not None
 
-    def forget_output(self) -> None:
-        """Drop what was printed so far."""
-        os.ftruncate(self._output.fileno(), 0)
+    def end(self, failure: Exception, timeout: float) -> tuple[str, str]:
+        """End it after one of `FAILURES` to answer: what happened to it, in words, and what it printed last."""
+        if isinstance(failure, TimeoutError):
+            self._print_stack()
+            sentence = f"gave no answer within {timeout:g} s and was killed"
+        elif isinstance(failure, PrintedTooMuch):
+            sentence = f"{failure} and was killed"
+        elif isinstance(failure, protocol.ProtocolError):
+            sentence = f"sent what is no answer and was killed ({failure})"
+        elif self._wait_for_end():
+            sentence = ""
+        else:
+            sentence = "closed its connection and was killed"
+        printed = self.output.end()
+        ended = self.kill()
+        return sentence or ended, printed
 
-    def output(self) -> str:
-        """The end of what was printed since it was last forgotten."""
-        size = os.fstat(self._output.fileno()).st_size
-        data = os.pread(self._output.fileno(), _OUTPUT_READ, max(0, size - _OUTPUT_READ))
-        lines = data.decode(errors="replace").splitlines()
-        # Python's crash report ends with a list of every extension module, which would push out the rest.
-        text = "\n".join(line for line in lines if not line.startswith("Extension modules:")).strip()
-        return text if len(text) <= _OUTPUT_SHOWN else "... " + text[-_OUTPUT_SHOWN:]
-
-    def print_stack(self) -> None:
+    def _print_stack(self) -> None:
         """Have it print where it is, as far as it still can."""
         self._process.send_signal(signal.SIGUSR1)
         time.sleep(_LOOK_EVERY)
 
-    def wait(self, seconds: float = _TIME_TO_END) -> bool:
+    def _wait_for_end(self) -> bool:
         """Give it time to end by itself; whether it did."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + _TIME_TO_END
         while not self._has_ended():
             if time.monotonic() > deadline:
                 return False
@@ -197,17 +202,20 @@ class WorkerProcess:
             self.send(protocol.pack({"request": "close"}), time.monotonic())
         except (WorkerDied, TimeoutError):
             return
-        self.wait()
+        self._wait_for_end()
 
     def kill(self) -> str:
         """End it and all it has started; how it ended, in words."""
-        if not self._output.closed:
+        if not self.output.closed:
+            leftovers.end_marked(self._mark, leader=self.pid)
             # Where it is reaped already, or a zombie alone is left, there may be no group any more.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
             self._process.wait()
             self._close_files()
         code = self._process.returncode
+        if code == protocol.EXIT_DISCONNECTED:
+            return "closed the files that it was to answer on, and ended"
         if code >= 0:
             return f"ended with exit status {code}"
         name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
@@ -217,7 +225,7 @@ class WorkerProcess:
     def _close_files(self) -> None:
         os.close(self._write_fd)
         os.close(self._read_fd)
-        self._output.close()
+        self.output.close()
 
 
 def find_python(python: str) -> str:

@@ -15,8 +15,8 @@ _OUT_OF_MEMORY = ("can't allocate memory", "cannot allocate memory", "not enough
 def restrict(memory: int | None) -> None:
     """Limit what this process may allocate, in bytes (None: no limit), and the size of the files it writes.
 
-    Its children inherit the limits, each for itself. Beyond them an allocation or a write raises. A lower limit that
-    is set already stays; where the platform cannot limit allocations, they are not limited.
+    Each of its children inherits the limits for itself. Beyond them an allocation or a write raises. A lower limit
+    that is set already stays; where the platform cannot limit allocations, they are not limited.
     """
     # Elsewhere the limit of this name leaves out most of what is allocated.
     if memory is not None and sys.platform == "linux":
@@ -35,12 +35,12 @@ def exceeded(error: BaseException) -> str:
     if isinstance(error, OSError) and error.errno == errno.EFBIG:
         return f"wrote more than {LARGEST_FILE / 2**30:g} GB to one file"
     allowed, _ = resource.getrlimit(resource.RLIMIT_DATA)
-    if allowed != resource.RLIM_INFINITY and is_out_of_memory(error):
+    if allowed != resource.RLIM_INFINITY and _is_out_of_memory(error):
         return f"ran out of memory: it may allocate {allowed / 2**30:.3g} GB (--memory)"
     return ""
 
 
-def is_out_of_memory(error: BaseException) -> bool:
+def _is_out_of_memory(error: BaseException) -> bool:
     """Whether an allocation failed, in Python, in torch or in the system."""
     if isinstance(error, (MemoryError, OSError)):
         return isinstance(error, MemoryError) or error.errno == errno.ENOMEM

@@ -68,7 +68,9 @@ class _Connection:
             # A child that the target forked and that came back out of it: this is not its answer to give.
             os._exit(1)
         try:
-            protocol.write_all(lambda part: os.write(self._write_fd, part), data)
+            written = os.write(self._write_fd, data)
+            if written < len(data):
+                protocol.write_all(lambda part: os.write(self._write_fd, part), data[written:])
         except OSError:
             os._exit(protocol.EXIT_DISCONNECTED)
 

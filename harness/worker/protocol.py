@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 PROTOCOL_VERSION = 2
@@ -26,8 +25,10 @@ ITEM_SIZES = {FLOAT64: 8, UINT8: 1}
 _MAGIC = b"LGW1"
 _PREFIX = struct.Struct("<4sIQ")
 _LARGEST_HEADER = 64 * 2**20
-_AHEAD = 2**16
+_AHEAD = 2**13
 _READ_AT_ONCE = 2**20
+_ENCODER = json.JSONEncoder(separators=(",", ":"), check_circular=False)
+_DECODER = json.JSONDecoder()
 
 Read = Callable[[int], bytes]
 """Reads at least one byte and at most so many; no bytes mean the end."""
@@ -45,22 +46,20 @@ class Tensor(NamedTuple):
 
     name: str
     kind: str
-    shape: Sequence[int]
+    shape: tuple[int, ...]
     data: bytes | bytearray
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where a tensor lies in the payload: `count` items from byte `offset`."""
+class Place(NamedTuple):
+    """Where a tensor lies in the payload: `items` numbers from byte `offset`."""
 
     kind: str
     shape: tuple[int, ...]
     offset: int
-    count: int
+    items: int
 
 
-@dataclass(frozen=True)
-class Message:
+class Message(NamedTuple):
     """A header and the tensors that came with it."""
 
     header: dict[str, Any]
@@ -70,11 +69,15 @@ class Message:
 
 def pack(header: dict[str, Any], tensors: Sequence[Tensor] = ()) -> bytes:
     """A message as bytes."""
-    listed = [[tensor.name, tensor.kind, list(tensor.shape)] for tensor in tensors]
-    text = json.dumps({**header, "tensors": listed}, separators=(",", ":")).encode()
-    size = sum(len(tensor.data) for tensor in tensors)
-    prefix = _PREFIX.pack(_MAGIC, len(text), size)
-    return b"".join([prefix, text, *(tensor.data for tensor in tensors)])
+    listed: list[Any] = []
+    payload = []
+    size = 0
+    for name, kind, shape, data in tensors:
+        listed.append((name, kind, shape))
+        payload.append(data)
+        size += len(data)
+    text = _ENCODER.encode({**header, "tensors": listed}).encode()
+    return b"".join((_PREFIX.pack(_MAGIC, len(text), size), text, *payload))
 
 
 def write_all(write: Write, data: bytes) -> None:
@@ -87,7 +90,7 @@ def write_all(write: Write, data: bytes) -> None:
 def read_message(read: Read, left_over: bytearray | None = None) -> Message | None:
     """The next message; None when the other side closed before one began.
 
-    With `left_over`, a small message takes one read; what is read beyond its end stays there and begins the next one.
+    With `left_over`, a small message takes one read; what is read beyond its end stays there and begins the next.
 
     Raises `ProtocolError` when it is cut short or malformed.
     """
@@ -106,11 +109,11 @@ def read_message(read: Read, left_over: bytearray | None = None) -> Message | No
     text, payload = data[_PREFIX.size : begin], data[begin:end]
     del data[:end]
     try:
-        header = json.loads(text)
-        places = _places(header["tensors"])
+        header, _ = _DECODER.raw_decode(text.decode())
+        places, listed_size = _places(header["tensors"])
     except (ValueError, TypeError, KeyError) as error:
         raise ProtocolError(f"the header does not hold: {error!r}") from None
-    if sum(place.count * ITEM_SIZES[place.kind] for place in places.values()) != payload_size:
+    if listed_size != payload_size:
         raise ProtocolError("the payload is not as long as its tensors")
     return Message(header, payload, places)
 
@@ -125,7 +128,8 @@ def _fill(data: bytearray, read: Read, size: int, ahead: int) -> bool:
     return True
 
 
-def _places(listed: list[Any]) -> dict[str, Place]:
+def _places(listed: list[Any]) -> tuple[dict[str, Place], int]:
+    """Where the tensors lie, and how many bytes they take together."""
     places = {}
     offset = 0
     for name, kind, shape in listed:
@@ -134,4 +138,4 @@ def _places(listed: list[Any]) -> dict[str, Place]:
             count *= size
         places[name] = Place(kind, tuple(shape), offset, count)
         offset += count * ITEM_SIZES[kind]
-    return places
+    return places, offset

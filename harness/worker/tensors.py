@@ -30,9 +30,9 @@ def case_from(message: protocol.Message) -> TensorCase:
         place = message.places.get(name)
         if place is None:
             return None
-        raw = torch.frombuffer(message.payload, dtype=_KINDS[place.kind], count=place.count, offset=place.offset)
+        raw = torch.frombuffer(message.payload, dtype=_KINDS[place.kind], count=place.items, offset=place.offset)
         # A copy, so that every tensor has a storage of its own.
-        return raw.to(device=device, dtype=kind, copy=True).reshape(place.shape)
+        return raw.to(device=device, dtype=kind, copy=True).view(place.shape)
 
     logps = tensor("logps", dtype)
     advantages = tensor("advantages", dtype)
@@ -56,9 +56,7 @@ def case_from(message: protocol.Message) -> TensorCase:
 
 def packed(name: str, tensor: Tensor) -> protocol.Tensor:
     """A floating-point tensor as it travels."""
-    data = bytearray(tensor.numel() * protocol.ITEM_SIZES[protocol.FLOAT64])
-    torch.frombuffer(data, dtype=torch.float64).copy_(tensor.reshape(-1))
-    return protocol.Tensor(name, protocol.FLOAT64, tensor.shape, data)
+    return protocol.Tensor(name, protocol.FLOAT64, tensor.shape, _bytes(tensor.to(torch.float64)))
 
 
 class Inputs:
@@ -85,7 +83,13 @@ class Inputs:
 
 
 def _content(tensor: Tensor) -> tuple[torch.dtype, torch.Size, bytes]:
-    plain = tensor.detach().cpu().contiguous()
-    # In place: nothing else reads a small tensor in a microsecond.
-    place = plain.data_ptr()
-    return tensor.dtype, tensor.shape, ctypes.string_at(place, plain.numel() * plain.element_size()) if place else b""
+    return tensor.dtype, tensor.shape, _bytes(tensor)
+
+
+def _bytes(tensor: Tensor) -> bytes:
+    """The numbers of a tensor in row-major order."""
+    if not tensor.is_cpu or not tensor.is_contiguous() or tensor.is_neg():
+        tensor = tensor.detach().cpu().contiguous().resolve_neg()
+    # Read in place: a copy by torch takes several times as long where there are few. No place where there is none.
+    place = tensor.data_ptr()
+    return ctypes.string_at(place, tensor.numel() * tensor.element_size()) if place else b""
