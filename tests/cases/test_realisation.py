@@ -49,6 +49,8 @@ HOLDS: dict[Ratio, Callable[[Tokens], np.ndarray]] = {
     Ratio.FAR_BELOW: lambda t: t.log_ratio < math.log(t.low) - 1.0,
     Ratio.ONE: lambda t: np.abs(t.log_ratio) <= 8 * t.batch.dtype.unit_roundoff,
     Ratio.AT_DELTA: lambda t: np.abs(t.above_delta) <= AT,
+    # The dual clip of libraries is 3.
+    Ratio.AT_DUAL_CLIP: lambda t: np.abs(t.ratio - 3.0) <= AT * t.batch.dtype.ulp(3.0),
     Ratio.BEYOND_20: lambda t: np.abs(t.log_ratio) > 20.0,
     Ratio.BEYOND_MINUS_20: lambda t: t.log_ratio < -20.0,
     Ratio.OVERFLOW: lambda t: t.log_ratio > math.log(t.batch.dtype.largest),

@@ -1,53 +1,60 @@
-r"""All eight losses with all options, written down by hand in ball arithmetic over plain loops.
+r"""All nine losses with all options and conventions, written down by hand in ball arithmetic over plain loops.
 
-With weights $w$ from the aggregation and the split, and constant factors $c = M \rho$ (off-policy mask, importance
-ratio),
+With weights $w$ from the aggregation and the split, weights $w'$ of the KL terms, which are $w$ unless they are
+averaged by themselves, and constant factors $c = M \rho$ (off-policy mask, importance ratio),
 
-$$\mathcal L = \sum_{it} w_{it} (c_{it} L_{it} + \beta K_{it}).$$
+$$\mathcal L = \sum_{it} w_{it} c_{it} L_{it} + \beta \sum_{it} w'_{it} K_{it}.$$
 
-* Two-sided clip: $L = -A r$ with $r$ held below $\min(\delta, 1 + \epsilon_{high})$ for $A > 0$, and between
-  $1 - \epsilon_{low}$ and $\max(\delta, 1 + \epsilon_{high})$ for $A < 0$; the slope $D = -A r$ inside.
-* SAPO: $L = -\frac{4}{\tau} \sigma(\tau (r - 1)) A$, $D = -A r \, \mathrm{sech}^2(\tau (r - 1) / 2)$.
-* CISPO and VESPO: $L = -q A \ell$ with detached $q$, whose derivative is $-q A$ at either level. VESPO has the
-  importance ratio inside $q$ and nowhere else.
-* Policy part of $g_{it}$: $w_{it} c_{it} D_{it}$ at token level, $\frac{1}{n_i} \sum_v w_{iv} c_{iv} D_{iv}$ at
-  sequence level.
-* $K = k3 = e^{-u} + u - 1$ with slope $1 - e^{-u}$. Bias-corrected $K = r \, k3$: slope $r u$ at token level; at
-  sequence level $w_{it} s_i (1 - e^{-u_{it}}) + \frac{1}{n_i} s_i \sum_v w_{iv} \, k3_{iv}$.
+Every policy term is known by its value and by its derivatives by the log-probabilities of its completion:
 
-Nothing here comes from `oracles`.
+* with a ratio $r_{iv}$: $\partial L_{iv} / \partial\ell_{it} = D_{iv} \, \partial\ln r_{iv} / \partial\ell_{it}$,
+  where $D = r \, \partial L / \partial r$ (`closed_forms_policy`) and the second factor is 1 for a token's own
+  ratio, $\frac{1}{n_i}$ for every token of a shared one, and 0 where the log-ratio is beyond its bounds;
+* CISPO and VESPO: $L = -q A \ell$ with detached $q$, whose derivative is $-q A$;
+* GMPO: $L_{iv} = -\rho_i A_{iv}$ with $\ln \rho_i = \frac{1}{n_i} \sum_t \tilde\delta_{it}$, whose derivative is
+  $-\rho_i A_{iv} / n_i$ where token t is not clipped.
+
+$K$ is in `closed_forms_kl`. Nothing here comes from `oracles`.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
 from closed_forms import BITS, ClosedForm, Sum, added
+from closed_forms_kl import estimate
+from closed_forms_policy import DETACHED, detached_weight, slope_by_log_ratio, term
+from closed_forms_weights import drops, kl_weights, token_weights
 from flint import arb, ctx, fmpq
 
+from cases.batch import Batch
 from cases.case import Case
-from cases.conventions import EmptyRows, WindowTokens
-from cases.spec import KLEstimator, Level, LossType
-from cases.split import Mode
+from cases.conventions import SequenceGradient
+from cases.spec import Level, LossType
 
-DETACHED: Final = (LossType.CISPO, LossType.VESPO)
-"""Losses whose ratio passes no gradient."""
-
-LARGEST_LOG: Final = 20
-SMALLEST_LOG: Final = math.log(1e-8)
+ZERO: Final = arb(0)
 
 
 @dataclass(frozen=True)
-class _Token:
+class Token:
+    """One unmasked token. `log_ratio` is not clipped, `x` is ref_logps - logps."""
+
     position: tuple[int, int]
     logp: arb
     log_ratio: arb
-    u: arb | None
+    x: arb | None
     advantage: arb
     importance: float | None
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """The ratio of a token, and the derivatives of its logarithm by the log-probabilities of the completion."""
+
+    value: arb
+    slopes: tuple[arb, ...]
 
 
 def closed_form_with_options(case: Case) -> ClosedForm:
@@ -55,84 +62,35 @@ def closed_form_with_options(case: Case) -> ClosedForm:
     with ctx.workprec(BITS):
         losses: list[arb] = []
         gradient: dict[tuple[int, int], Sum] = {}
-        for row, weight in token_weights(case).items():
-            tokens = _tokens(case, row)
-            w = arb(fmpq(weight.numerator, weight.denominator))
-            r = _ratios(case, tokens)
-            factors = _factors(case, tokens, row)
-            policy = [_policy(case, tokens, index, r[index]) for index in range(len(tokens))]
-            slopes = [w * c * slope for c, (_, slope) in zip(factors, policy, strict=True)]
-            losses += [w * c * term for c, (term, _) in zip(factors, policy, strict=True)]
-            losses += [w * part for index in range(len(tokens)) for part in _kl(case, tokens[index], r[index])]
-            shared = case.spec.importance_sampling_level is Level.SEQUENCE
-            for index, token in enumerate(tokens):
-                coupled = shared and case.spec.loss_type not in DETACHED
-                parts = [slope / len(tokens) for slope in slopes] if coupled else [slopes[index]]
-                parts += [w * part for part in _kl_slopes(case, tokens, index, r[index])]
-                gradient[token.position] = added(parts)
+        weight, kl_weight = token_weights(case), kl_weights(case)
+        for row in weight:
+            tokens = _tokens(case.batch, row)
+            ratios = _ratios(case, tokens)
+            w, beta = _ball(weight[row]), arb(case.spec.beta) * _ball(kl_weight[row])
+            parts: list[list[arb]] = [[] for _ in tokens]
+            policy = _gmpo(case, tokens) if case.spec.loss_type is LossType.GMPO else _policy(case, tokens, ratios)
+            for factor, (loss, slopes) in zip(_factors(case, tokens, row), policy, strict=True):
+                losses.append(w * factor * loss)
+                for index, slope in enumerate(slopes):
+                    parts[index].append(w * factor * slope)
+            for number, token in enumerate(tokens):
+                if case.spec.beta == 0:
+                    continue
+                assert token.x is not None
+                kl = estimate(case.spec, token.x, ratios[number].value)
+                losses += [beta * part for part in kl.parts]
+                parts[number] += [beta * part for part in kl.own]
+                for index, slope in enumerate(ratios[number].slopes):
+                    parts[index].append(beta * slope * kl.by_log_ratio)
+            gradient.update((token.position, added(found)) for token, found in zip(tokens, parts, strict=True))
         return ClosedForm(added(losses), gradient)
 
 
-def micro_batches(case: Case) -> list[list[int]]:
-    """Rows of the micro-batches of the judged step."""
-    split, rows = case.split, case.batch.rows
-    per_rank = rows // split.ranks
-    pieces, judged = split.steps_per_generation, split.accumulation_steps
-    if split.mode is Mode.EVAL:
-        pieces = judged = 1
-    size = per_rank // pieces
-    return [
-        [rank * per_rank + piece * size + number for number in range(size)]
-        for rank in range(split.ranks)
-        for piece in range(judged)
-    ]
+def _ball(value: Fraction) -> arb:
+    return arb(fmpq(value.numerator, value.denominator))
 
 
-def token_weights(case: Case) -> dict[int, Fraction]:
-    """What a token weighs, for every row of the judged step that has tokens."""
-    spec, split = case.spec, case.split
-    lengths = [int(length) for length in case.batch.lengths]
-    pieces = micro_batches(case)
-    step = [row for piece in pieces for row in piece]
-    filled = [row for row in step if lengths[row]]
-    rows = len(step) if spec.conventions.empty_rows is EmptyRows.COUNTED else len(filled)
-    tokens = Fraction(sum(lengths[row] for row in step))
-    if spec.conventions.window_tokens is WindowTokens.GENERATION_AVERAGE and split.mode is Mode.TRAIN:
-        tokens = Fraction(sum(lengths) * split.accumulation_steps, split.steps_per_generation)
-    match spec.loss_type:
-        case LossType.GRPO | LossType.SAPO:
-            return {row: Fraction(1, rows * lengths[row]) for row in filled}
-        case LossType.LUSPO:
-            return {row: Fraction(1, rows) for row in filled}
-        case LossType.DR_GRPO:
-            return {row: Fraction(1, rows * spec.max_completion_length) for row in filled}
-        case LossType.BNPO:
-            return {
-                row: Fraction(1, len(pieces) * sum(lengths[other] for other in piece))
-                for piece in pieces
-                for row in piece
-                if lengths[row]
-            }
-        case LossType.DAPO | LossType.CISPO | LossType.VESPO:
-            return dict.fromkeys(filled, 1 / (tokens or Fraction(1)))
-
-
-def drops(case: Case, row: int) -> bool:
-    """Whether a completion has drifted off-policy, decided in rational arithmetic."""
-    batch, threshold = case.batch, case.spec.off_policy_mask_threshold
-    source = batch.old_logps if batch.sampling_logps is None else batch.sampling_logps
-    if threshold is None:
-        return False
-    drift = Fraction(0)
-    columns = [column for column in range(batch.columns) if batch.mask[row, column]]
-    for column in columns:
-        if source is not None:
-            drift += Fraction(float(source[row, column])) - Fraction(float(batch.logps[row, column]))
-    return drift / len(columns) > Fraction(threshold)
-
-
-def _tokens(case: Case, row: int) -> list[_Token]:
-    batch = case.batch
+def _tokens(batch: Batch, row: int) -> list[Token]:
     tokens = []
     for column in range(batch.columns):
         if not batch.mask[row, column]:
@@ -143,11 +101,11 @@ def _tokens(case: Case, row: int) -> list[_Token]:
             importance = importance[row, 0 if importance.shape[1] == 1 else column]
         advantage = batch.advantages[row, column] if batch.advantages.ndim == 2 else batch.advantages[row]
         tokens.append(
-            _Token(
+            Token(
                 position=(row, column),
                 logp=logp,
-                log_ratio=arb(0) if batch.old_logps is None else logp - arb(float(batch.old_logps[row, column])),
-                u=None if batch.ref_logps is None else logp - arb(float(batch.ref_logps[row, column])),
+                log_ratio=ZERO if batch.old_logps is None else logp - arb(float(batch.old_logps[row, column])),
+                x=None if batch.ref_logps is None else arb(float(batch.ref_logps[row, column])) - logp,
                 advantage=arb(float(advantage)),
                 importance=None if importance is None else float(importance),
             )
@@ -155,93 +113,79 @@ def _tokens(case: Case, row: int) -> list[_Token]:
     return tokens
 
 
-def _ratios(case: Case, tokens: list[_Token]) -> list[arb]:
+def _held(case: Case, log_ratio: arb) -> tuple[arb, arb]:
+    """The log-ratio within its bounds, and its derivative by the one without: 1, or 0 beyond."""
+    low, high = case.spec.conventions.log_ratio_bounds
+    if low is not None and log_ratio < low:
+        return arb(low), ZERO
+    if high is not None and log_ratio > high:
+        return arb(high), ZERO
+    return log_ratio, arb(1)
+
+
+def _ratios(case: Case, tokens: list[Token]) -> list[Ratio]:
+    count = len(tokens)
     if case.spec.importance_sampling_level is Level.TOKEN:
-        return [token.log_ratio.exp() for token in tokens]
-    whole = arb(0)
-    for token in tokens:
-        whole += token.log_ratio
-    return [(whole / len(tokens)).exp()] * len(tokens)
+        held = [_held(case, token.log_ratio) for token in tokens]
+    else:
+        whole = ZERO
+        for token in tokens:
+            whole += token.log_ratio
+        held = [_held(case, whole / count)] * count
+    conventions = case.spec.conventions
+    whole_completion = conventions.sequence_gradient is SequenceGradient.COMPLETION
+    shared = case.spec.importance_sampling_level is Level.SEQUENCE and whole_completion
+    return [
+        Ratio(
+            log_ratio.exp(),
+            tuple(passes / count if shared else passes if index == number else ZERO for index in range(count)),
+        )
+        for number, (log_ratio, passes) in enumerate(held)
+    ]
 
 
-def _factors(case: Case, tokens: list[_Token], row: int) -> list[arb]:
+def _factors(case: Case, tokens: list[Token], row: int) -> list[arb]:
     dropped = drops(case, row)
     factors = []
     for token in tokens:
         inside = token.importance is None or case.spec.loss_type is LossType.VESPO
         factor = arb(1 if inside else token.importance)
-        factors.append(arb(0) if dropped and token.advantage < 0 else factor)
+        factors.append(ZERO if dropped and token.advantage < 0 else factor)
     return factors
 
 
-def _policy(case: Case, tokens: list[_Token], index: int, ratio: arb) -> tuple[arb, arb]:
-    """L of a token, and D: its derivative by the log-ratio, or by the log-probability if the ratio is detached."""
-    spec, token = case.spec, tokens[index]
-    advantage = token.advantage
-    if spec.loss_type in DETACHED:
-        q = _gamma(case, tokens, advantage) if spec.loss_type is LossType.VESPO else ratio
-        if spec.loss_type is LossType.CISPO and ratio > spec.epsilon_high:
-            q = arb(spec.epsilon_high)
-        return -q * advantage * token.logp, -q * advantage
-    if spec.loss_type is LossType.SAPO:
-        tau = arb(spec.sapo_temperature_pos if advantage > 0 else spec.sapo_temperature_neg)
-        half = tau * (ratio - 1) / 2
-        return -2 / tau * (1 + half.tanh()) * advantage, -advantage * ratio / half.cosh() ** 2
-    if advantage == 0:
-        return arb(0), arb(0)
-    low, high = 1 - arb(spec.epsilon_low), 1 + arb(spec.epsilon_high)
-    if spec.delta is not None:
-        narrower, wider = sorted((high, arb(spec.delta)), key=float)
-        high = narrower if advantage > 0 else wider
-    elif advantage < 0:
-        high = arb("+inf")
-    if advantage > 0:
-        low = arb(0)
-    if ratio < low or ratio > high:
-        return -advantage * (low if ratio < low else high), arb(0)
-    return -advantage * ratio, -advantage * ratio
+def _policy(case: Case, tokens: list[Token], ratios: list[Ratio]) -> list[tuple[arb, list[arb]]]:
+    """L of every token of a completion, with its derivatives by all their log-probabilities."""
+    found = []
+    for number, (token, ratio) in enumerate(zip(tokens, ratios, strict=True)):
+        if case.spec.loss_type in DETACHED:
+            completion = [(other.log_ratio, other.importance) for other in tokens]
+            q = detached_weight(case.spec, ratio.value, completion, token.advantage)
+            own = [-q * token.advantage if index == number else ZERO for index in range(len(tokens))]
+            found.append((-q * token.advantage * token.logp, own))
+        else:
+            slope = slope_by_log_ratio(case.spec, ratio.value, token.advantage)
+            found.append((term(case.spec, ratio.value, token.advantage), [slope * part for part in ratio.slopes]))
+    return found
 
 
-def _gamma(case: Case, tokens: list[_Token], advantage: arb) -> arb:
-    """phi: W^k e^(lambda (1 - W)) of the completion's product of ratios."""
-    spec = case.spec
-    log_weight = arb(0)
+def _gmpo(case: Case, tokens: list[Token]) -> list[tuple[arb, list[arb]]]:
+    """The same of the geometric mean of the ratios, each clipped on the side that its advantage calls for."""
+    low, high = -arb(case.spec.epsilon_low), arb(case.spec.epsilon_high)
+    count = len(tokens) + arb(case.spec.conventions.denominator_epsilon)
+    whole, passing = ZERO, []
     for token in tokens:
-        log_weight += _within(token.log_ratio, -LARGEST_LOG)
-        if token.importance is not None:
-            log_weight += _within(arb(token.importance).log() if token.importance else arb("-inf"), SMALLEST_LOG)
-    weight = _within(log_weight, SMALLEST_LOG).exp()
-    if advantage >= 0:
-        k, lam = arb(spec.vespo_k_pos), arb(spec.vespo_lambda_pos)
-    else:
-        k, lam = arb(spec.vespo_k_neg), arb(spec.vespo_lambda_neg)
-    return weight**k * (lam * (1 - weight)).exp()
-
-
-def _within(log: arb, lowest: float) -> arb:
-    if log > LARGEST_LOG:
-        return arb(LARGEST_LOG)
-    return arb(lowest) if log < lowest else log
-
-
-def _kl(case: Case, token: _Token, ratio: arb) -> list[arb]:
-    """The terms of beta K."""
-    if case.spec.beta == 0:
-        return []
-    factor = arb(case.spec.beta)
-    if case.spec.kl_estimator is KLEstimator.K3_BIAS_CORRECTED:
-        factor *= ratio
-    return [factor * (-token.u).exp(), factor * token.u, -factor]
-
-
-def _kl_slopes(case: Case, tokens: list[_Token], index: int, ratio: arb) -> list[arb]:
-    """The terms of the derivative of the completion's beta K by one token's log-probability, over its weight."""
-    if case.spec.beta == 0:
-        return []
-    beta, u = arb(case.spec.beta), tokens[index].u
-    if case.spec.kl_estimator is KLEstimator.K3:
-        return [beta, -beta * (-u).exp()]
-    if case.spec.importance_sampling_level is Level.TOKEN:
-        return [beta * ratio * u]
-    coupled = [part / len(tokens) for token in tokens for part in _kl(case, token, ratio)]
-    return [beta * ratio, -beta * ratio * (-u).exp(), *coupled]
+        log_ratio, passes = _held(case, token.log_ratio)
+        if token.advantage > 0:
+            clipped, bound = bool(log_ratio > high), high
+        elif token.advantage < 0:
+            clipped, bound = bool(log_ratio < low), low
+        else:
+            clipped, bound = True, ZERO
+        whole += bound if clipped else log_ratio
+        passing.append(ZERO if clipped else passes)
+    mean = (whole / count).exp()
+    return [
+        (-mean * token.advantage, [-mean * token.advantage * passes / count for passes in passing])
+        for token in tokens
+    ]

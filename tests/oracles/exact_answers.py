@@ -15,7 +15,9 @@ from cases.case import Case
 from cases.dtypes import FLOAT64, FloatArray
 from cases.spec import Level, LossSpec, LossType
 from oracles.completions import Formula
+from oracles.kl import separate_kl
 from oracles.registry import ORACLES
+from oracles.scalar import Scalar
 from oracles.sweep import gradient
 
 CLIPPED: Final = (LossType.GRPO, LossType.BNPO, LossType.DR_GRPO, LossType.DAPO)
@@ -39,9 +41,16 @@ class Answer:
 def answer(case: Case) -> Answer:
     """The oracle's answer to a case in which nothing is undecided."""
     formula = Formula.of(case)
-    loss = ORACLES[case.spec.loss_type].loss(formula)
+    loss = whole_loss(case, formula)
     (outcome,) = gradient(loss, list(formula.leaves.values())).outcomes
     return Answer(loss.value, dict(zip(formula.leaves, outcome.values, strict=True)))
+
+
+def whole_loss(case: Case, formula: Formula) -> Scalar:
+    """The oracle's loss of a case, with the KL term that is averaged by itself, where there is one."""
+    loss = ORACLES[case.spec.loss_type].loss(formula)
+    apart = separate_kl(formula)
+    return loss if apart is None else loss + apart
 
 
 def same(ours: arb, theirs: arb) -> bool:

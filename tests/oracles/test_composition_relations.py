@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from closed_forms import LOSSES, weights
+from closed_forms import LOSSES
+from closed_forms_weights import token_weights
 from exact_answers import (
     Answer,
     answer,
@@ -24,10 +25,10 @@ from cases.case import Case
 from cases.conventions import Conventions, EmptyRows
 from cases.spec import Level, LossType
 
-ROW_MEANS = (LossType.GRPO, LossType.DR_GRPO)
+ROW_MEANS = (LossType.GRPO, LossType.DR_GRPO, LossType.GMPO)
 NOT_COUNTED = Conventions(EmptyRows.NOT_COUNTED)
 
-every_loss = pytest.mark.parametrize("loss_type", LOSSES)
+every_loss = pytest.mark.parametrize("loss_type", [*LOSSES, LossType.GMPO])
 every_level = pytest.mark.parametrize("level", Level)
 
 
@@ -35,7 +36,7 @@ def on_policy_terms(case: Case) -> dict[tuple[int, int], arb]:
     """w A of every unmasked token."""
     terms = {}
     for row, column in np.argwhere(case.batch.mask).tolist():
-        weight = weights(case)[row]
+        weight = token_weights(case)[row]
         advantage = arb(float(case.batch.advantages[row]))
         terms[row, column] = arb(fmpq(weight.numerator, weight.denominator)) * advantage
     return terms

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 import pytest
-from closed_forms_options import drops, token_weights
+from closed_forms_weights import drops, token_weights
 from exact_answers import (
     Answer,
     answer,

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from closed_forms import LOSSES, weights
+from closed_forms import LOSSES
+from closed_forms_weights import token_weights
 from exact_answers import (
     Answer,
     answer,
@@ -27,13 +28,13 @@ from cases.batch import Batch
 from cases.case import Case
 from cases.spec import Level, LossType
 
-every_loss = pytest.mark.parametrize("loss_type", LOSSES)
+every_loss = pytest.mark.parametrize("loss_type", [*LOSSES, LossType.GMPO])
 every_level = pytest.mark.parametrize("level", Level)
 
 
 def weighed(case: Case, row: int) -> arb:
     """What a token of a completion weighs."""
-    weight = weights(case)[row]
+    weight = token_weights(case)[row]
     return arb(fmpq(weight.numerator, weight.denominator))
 
 
@@ -124,7 +125,7 @@ def test_advantages_scale_the_answer_without_kl(loss_type: LossType, level: Leve
 @every_level
 @every_loss
 def test_opposite_advantages(loss_type: LossType, level: Level) -> None:
-    """cispo is odd in the advantages; the clip family is not, since the minimum treats the signs apart."""
+    """cispo is odd in the advantages; the others are not, since a minimum treats the signs apart."""
     odd = [
         negated(*(answer(case_of(one, loss_type, level, beta=0.0)) for one in (batch, opposite(batch))))
         for batch in dyadic_batches()

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
-from closed_forms_options import token_weights
+from closed_forms_weights import token_weights
 from exact_answers import (
     Answer,
     answer,

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tests.styles.geometric import by_branch
 from tests.styles.inputs import HIGHEST, LOWEST, MEANS_OF_ROWS, Inputs, style
 
 
@@ -53,6 +54,10 @@ def _loss_and_gradient(p: Inputs) -> tuple[Tensor, Tensor]:
         gate = torch.sigmoid(p.tau * (ratio - 1))
         losses = -(4 / p.tau) * gate * advantages
         gradient = through_ratio(weights * (factors * (-4 * gate * (1 - gate) * advantages)))
+    elif p.loss_type == "gmpo":
+        passes, mean = _geometric_mean(p, mask, lengths)
+        losses = -mean * advantages
+        gradient = passes / lengths * (weights * (factors * losses)).sum(-1, keepdim=True)
     else:
         cap = math.inf if p.delta is None else p.delta
         losses = -torch.min(ratio.clamp(max=cap) * advantages, ratio.clamp(p.low, p.high) * advantages)
@@ -63,7 +68,9 @@ def _loss_and_gradient(p: Inputs) -> tuple[Tensor, Tensor]:
     losses = losses * factors
     if p.beta:
         x = p.ref_log_ratio
-        kl, kl_slope = x.exp() - x - 1, 1 - x.exp()
+        kl, kl_slope = p.estimated(x, x.exp() - x - 1), 1 - x.exp()
+        if p.kl_estimator in ("k1", "k2"):
+            kl_slope = torch.ones_like(x) if p.kl_estimator == "k1" else -x
         if p.corrects_bias:
             losses = losses + p.beta * (ratio * kl)
             gradient = gradient + p.beta * weights * (ratio * kl_slope) + through_ratio(p.beta * weights * kl)
@@ -92,6 +99,15 @@ def _factors(p: Inputs, mask: Tensor, lengths: Tensor) -> Tensor:
         dropped = (p.by_token < 0) & (drift > p.off_policy_mask_threshold)
         factors = factors * (~dropped).to(factors.dtype)
     return factors
+
+
+def _geometric_mean(p: Inputs, mask: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    """Which log-ratios are not clipped, (B, T), and the mean of the ratios with their clips, (B, 1)."""
+    log_ratio, advantages = p.log_ratio, p.by_token.expand_as(mask)
+    rising = (advantages > 0) & (log_ratio < p.epsilon_high)
+    falling = (advantages < 0) & (log_ratio > -p.epsilon_low)
+    clipped = by_branch(log_ratio, advantages, -p.epsilon_low, p.epsilon_high)
+    return mask * (rising | falling), torch.exp((clipped * mask).sum(-1, keepdim=True) / lengths)
 
 
 def _phi(p: Inputs, mask: Tensor) -> Tensor:

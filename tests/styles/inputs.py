@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, replace
 import torch
 from torch import Tensor
 
-MEANS_OF_ROWS = ("grpo", "sapo")
+MEANS_OF_ROWS = ("grpo", "sapo", "gmpo")
 """Losses that are a mean over completions of the means over their tokens."""
 
 PLAIN = ("grpo", "bnpo", "dr_grpo", "dapo", "cispo")
@@ -85,6 +85,12 @@ class Inputs:
     @property
     def corrects_bias(self) -> bool:
         return self.kl_estimator == "k3_bias_corrected"
+
+    def estimated(self, x: Tensor, k3: Tensor) -> Tensor:
+        """The KL term without a correction of its bias: k1 or k2 of x, or k3 as a style has it."""
+        if self.kl_estimator == "k1":
+            return -x
+        return x * x / 2 if self.kl_estimator == "k2" else k3
 
     @property
     def low(self) -> float:
@@ -170,7 +176,7 @@ def plain_style(loss: Callable[[Inputs], Tensor]) -> Callable[..., Tensor]:
     @functools.wraps(loss)
     def without_options(p: Inputs) -> Tensor:
         options = (p.delta, p.off_policy_mask_threshold, p.importance_ratio)
-        if p.loss_type not in PLAIN or p.corrects_bias or any(option is not None for option in options):
+        if p.loss_type not in PLAIN or p.kl_estimator != "k3" or any(option is not None for option in options):
             raise NotImplementedError(f"this style has {', '.join(PLAIN)} without options")
         return loss(p)
 

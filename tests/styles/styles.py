@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from tests.styles.geometric import by_branch, by_minimum, by_sign
 from tests.styles.inputs import HIGHEST, LOWEST, MEANS_OF_ROWS, Inputs, style
 
 
@@ -25,6 +26,9 @@ def mask_multiply(p: Inputs) -> Tensor:
         log_weight = (p.log_weights * mask).sum(-1, keepdim=True).clamp(LOWEST, HIGHEST)
         phi = torch.exp(p.lam + p.k * log_weight - p.lam * torch.exp(log_weight))
         losses = -phi * p.by_token * p.logps
+    elif p.loss_type == "gmpo":
+        clipped = by_sign(p.log_ratio, p.by_token, -p.epsilon_low, p.epsilon_high)
+        losses = -torch.exp((clipped * mask).sum(-1, keepdim=True) / lengths) * p.by_token
     else:
         first = ratio if p.delta is None else torch.clamp(ratio, max=p.delta)
         losses = -torch.min(first * p.by_token, torch.clamp(ratio, p.low, p.high) * p.by_token)
@@ -36,7 +40,7 @@ def mask_multiply(p: Inputs) -> Tensor:
         losses = losses * p.factor
     if p.beta:
         x = p.ref_log_ratio
-        kl = torch.exp(x) - x - 1
+        kl = p.estimated(x, torch.exp(x) - x - 1)
         losses = losses + p.beta * (kl * ratio if p.corrects_bias else kl)
     if p.loss_type in MEANS_OF_ROWS:
         return ((losses * mask).sum(-1) / mask.sum(-1).clamp(min=1)).mean()
@@ -68,6 +72,10 @@ def where(p: Inputs) -> Tensor:
         total = torch.where(p.mask, p.log_weights, zero).sum(-1)[:, None].clamp(LOWEST, HIGHEST)
         phi = torch.exp(p.k * total + p.lam * (1 - torch.exp(total)))
         losses = -(phi * p.by_token) * p.logps
+    elif p.loss_type == "gmpo":
+        clipped = by_branch(p.log_ratio, p.by_token, -p.epsilon_low, p.epsilon_high)
+        mean = torch.where(p.mask, clipped, zero).sum(-1) / divisor
+        losses = -(p.by_token * torch.exp(mean)[:, None])
     else:
         raised = torch.where(ratio > low, ratio, low)
         if p.delta is not None:
@@ -83,7 +91,7 @@ def where(p: Inputs) -> Tensor:
     losses = torch.where(p.mask, losses, zero)
     if p.beta:
         x = torch.where(p.mask, p.ref_log_ratio, zero)
-        kl = torch.expm1(x) - x
+        kl = p.estimated(x, torch.expm1(x) - x)
         if p.corrects_bias:
             kl = torch.where(p.mask, ratio, zero) * kl
         losses = losses + p.beta * kl
@@ -128,6 +136,9 @@ def weights_folded(p: Inputs) -> Tensor:
         log_weight = (p.log_weights * mask).sum(1, keepdim=True).clamp(LOWEST, HIGHEST)
         exponent = p.lam - p.lam * log_weight.exp() + p.k * log_weight
         losses = -(exponent.exp() * p.logps * p.by_token)
+    elif p.loss_type == "gmpo":
+        clipped = by_minimum(p.log_ratio, p.by_token, -p.epsilon_low, p.epsilon_high)
+        losses = -((clipped * (mask / lengths)).sum(1, keepdim=True).exp() * p.by_token)
     else:
         first = ratio if p.delta is None else ratio.clamp(max=p.delta)
         losses = -torch.min(first * p.by_token, ratio.clamp(p.low, p.high) * p.by_token)
@@ -135,7 +146,7 @@ def weights_folded(p: Inputs) -> Tensor:
     if p.beta:
         x = p.ref_log_ratio
         kl_weights = p.beta * weights
-        losses = losses + (kl_weights * ratio if p.corrects_bias else kl_weights) * (x.exp() - x - 1)
+        losses = losses + (kl_weights * ratio if p.corrects_bias else kl_weights) * p.estimated(x, x.exp() - x - 1)
     return losses.sum()
 
 
@@ -154,6 +165,10 @@ def split_kl(p: Inputs) -> Tensor:
     elif p.loss_type == "vespo":
         log_weight = p.log_weights.masked_fill(~p.mask, 0.0).sum(-1, keepdim=True).clamp(LOWEST, HIGHEST)
         policy = -p.by_token * torch.exp(p.lam - p.lam * log_weight.exp() + p.k * log_weight) * p.logps
+    elif p.loss_type == "gmpo":
+        clipped = by_sign(p.log_ratio, p.by_token, -p.epsilon_low, p.epsilon_high)
+        whole = torch.where(p.mask, clipped, 0.0).sum(-1, keepdim=True)
+        policy = -p.by_token * torch.exp(whole / divisor.unsqueeze(-1))
     else:
         first = ratio if p.delta is None else torch.clamp_max(ratio, p.delta)
         policy = torch.maximum(-p.by_token * first, -p.by_token * torch.clamp(ratio, p.low, p.high))
@@ -166,7 +181,7 @@ def split_kl(p: Inputs) -> Tensor:
     loss = _aggregated(policy, p)
     if p.beta:
         x = p.ref_log_ratio
-        kl = torch.exp(x) - x - 1
+        kl = p.estimated(x, torch.exp(x) - x - 1)
         loss = loss + _aggregated(kl * ratio if p.corrects_bias else kl, p) * p.beta
     return loss
 
