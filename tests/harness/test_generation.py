@@ -10,7 +10,7 @@ from cases.dtypes import FLOAT32
 from cases.hyperparameters import case_for
 from cases.realisation import realise
 from cases.spec import Level, LossType
-from harness.generation import draw, schedule
+from harness.generation import PHASES, draw, schedule
 
 
 def case_ids(seed: int) -> list[str]:
@@ -28,11 +28,12 @@ def test_equal_seeds_give_equal_schedules() -> None:
     assert not set(case_ids(3)) & set(case_ids(4))
 
 
-def test_boundaries_come_first_then_what_was_asked_for() -> None:
-    """Every boundary once, then exactly the examples, numbered throughout."""
+def test_fixed_phases_come_first_then_what_was_asked_for() -> None:
+    """The corpus, every boundary once, then exactly the examples, numbered throughout."""
     entries = schedule(25, 0)
     phases = [entry.phase for entry in entries]
-    assert phases == sorted(phases, key=["regions", "drawn"].index)
+    assert phases == sorted(phases, key=PHASES.index)
+    assert set(phases) == set(PHASES)
     assert phases.count("drawn") == 25
     assert [entry.number for entry in entries] == list(range(len(entries)))
 

@@ -1,0 +1,1 @@
+"""Reproducers: a failing case as one Python file that needs torch and the target, and nothing of lossgate."""

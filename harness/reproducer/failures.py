@@ -1,0 +1,51 @@
+"""The failing cells of a run as scripts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from harness.asking import Contestant
+from harness.events import CaseJudged, Reproduced
+from harness.plan import Plan
+from harness.reproducer.finding import Finding, NoScript, check_name
+from harness.reproducer.script import script
+from harness.reproducer.stored import off
+
+
+def reproduced(
+    plan: Plan, contestants: Sequence[Contestant], failures: Iterable[tuple[CaseJudged, str]]
+) -> Iterator[Reproduced]:
+    """A script for the witness of each failing cell that can have one; with each witness comes what is wrong."""
+    by_label = {one.facts.label: (word, one) for word, one in zip(plan.targets, contestants, strict=True)}
+    for judged, reason in failures:
+        word, one = by_label[judged.record.cell.target]
+        found = _finding(plan, word, one, judged, reason)
+        try:
+            check_name(found.name)
+            shown = found.leaking(one) if judged.record.phase == "padding" else found
+            if shown is not None:
+                yield Reproduced(_file_name(shown, alone=len(contestants) == 1), script(shown))
+        except NoScript:
+            continue
+
+
+def _finding(plan: Plan, word: str, one: Contestant, judged: CaseJudged, reason: str) -> Finding:
+    record, settings = judged.record, plan.settings_of(word)
+    return Finding(
+        case=judged.case,
+        name=settings.name,
+        python=settings.python or plan.python,
+        facts=one.facts,
+        device=one.device,
+        verdict=record.verdict,
+        message=record.message,
+        reason=reason,
+        off=off(record.loss, record.gradient),
+    )
+
+
+def _file_name(found: Finding, alone: bool) -> str:
+    """By the case, and by the target too where a case may be the witness of several."""
+    label = re.sub(r"[^A-Za-z0-9.]+", "-", found.facts.label).strip("-.")
+    return f"{found.case.id}.py" if alone else f"{found.case.id}-{label}.py"

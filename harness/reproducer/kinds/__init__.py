@@ -1,0 +1,1 @@
+"""The kinds of targets that have a script, one a file."""

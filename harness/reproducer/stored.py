@@ -1,0 +1,88 @@
+"""The finding in a stored case, from what its run says of it and how it ends when it is put again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from harness.asking import Contestant
+from harness.errors import UsageError
+from harness.judge import Judgement, agree, judge
+from harness.judging import client_for, contestant
+from harness.plan import Plan
+from harness.replay import stored_case
+from harness.reproducer.finding import Finding, check_name
+from harness.signature.evidence import Answered, Evidence, Where
+from harness.signature.signature import signature
+from oracles.expectation import expect
+from reports.records import Cell, Divergence, Verdict
+
+_NOWHERE = Where({}, {}, 0, 0)
+
+
+def finding_in(path: Path, target: str, plan: Plan) -> Finding:
+    """Put the case in a file to a target, twice, and say what is wrong.
+
+    Raises `UsageError` when the file holds no case or the target does not fail it, `TargetUnavailable` when it
+    does not start, and `NoScript` where no script could show what is wrong.
+    """
+    check_name(plan.settings_of(target).name)
+    case = stored_case(path)
+    with client_for(replace(plan, loss_types=(case.spec.loss_type,)), target) as client:
+        one = contestant(plan, target, client)
+        expectation = expect(case)
+        outcome = client.ask(case, one.device)
+        judged = judge(case, expectation, outcome)
+        found = _finding(path, target, plan, one, Answered(case, outcome), judged)
+        if judged.verdict in (Verdict.CRASH, Verdict.TIMEOUT):
+            return found
+        if not agree(expectation, outcome, client.ask(case, one.device, attempt=1)):
+            return replace(found, verdict=Verdict.NONDETERMINISTIC, message="")
+        if judged.verdict.fails:
+            return found
+        if judged.verdict is Verdict.UNSUPPORTED:
+            raise UsageError(f"{one.facts.label} does not take case {case.id}: {judged.message}")
+        leaking = found.leaking(one)
+        if leaking is not None:
+            return leaking
+    raise UsageError(
+        f"{one.facts.label} does not fail case {case.id}: there is nothing to reproduce",
+        f"name a target or a release that does: lossgate reproduce {path} TARGET",
+    )
+
+
+def off(loss: Divergence, gradient: Divergence) -> str:
+    """Which of the two is further from the formula than rounding can explain."""
+    found = [name for name, one in (("loss", loss), ("gradient", gradient)) if one.ratio > 1.0]
+    return found[0] if len(found) == 1 else "both"
+
+
+def _finding(
+    path: Path, target: str, plan: Plan, one: Contestant, answered: Answered, judged: Judgement
+) -> Finding:
+    settings = plan.settings_of(target)
+    reason = _reason(path, one.cell(answered.case))
+    if not reason and judged.verdict.fails:
+        reason = signature(Evidence((answered,), (), _NOWHERE)).text
+    return Finding(
+        case=answered.case,
+        name=settings.name,
+        python=settings.python or plan.python,
+        facts=one.facts,
+        device=one.device,
+        verdict=judged.verdict,
+        message=judged.message,
+        reason=reason,
+        off=off(judged.loss, judged.gradient),
+    )
+
+
+def _reason(path: Path, cell: Cell) -> str:
+    """What the run that a case lies in found of a cell; "" where it lies in none, or it says nothing of it."""
+    try:
+        facts = json.loads((path.resolve().parent.parent / "run.json").read_text(encoding="utf-8"))
+        found = [entry["signature"] for entry in facts["findings"] if asdict(cell).items() <= entry.items()]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return ""
+    return str(found[0]) if found else ""
