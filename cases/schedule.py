@@ -188,6 +188,10 @@ def _off_policy() -> Iterator[Description]:
     yield Description((spread,), columns=4, bounds=Bounds.LOOSE, off_policy_mask=OffPolicyMask.OLD)
     for mask in (OffPolicyMask.OLD, OffPolicyMask.SAMPLING, OffPolicyMask.AT_THRESHOLD):
         yield Description(_MIXED, columns=3, off_policy_mask=mask, token_advantages=True)
+    # A token that may be certain, and then has a drift that nothing rounds: equality is decided, and keeps it.
+    certain = Row(ratios=(Ratio.ONE,), advantage=Advantage.NEGATIVE)
+    for rows in (1, 2, 3, 4):
+        yield Description((certain,) * rows, columns=1, off_policy_mask=OffPolicyMask.AT_THRESHOLD)
 
 
 def _splits() -> Iterator[Description]:

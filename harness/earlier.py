@@ -9,10 +9,10 @@ from typing import Any, Final, Self
 
 from cases.case import Case
 from harness.errors import UsageError
+from harness.generation import PHASES
 from reports.records import Record
 from reports.run import Run
 
-_DRAWN: Final = ("regions", "drawn")
 _MUST_MATCH: Final = ("lossgate", "versions")
 
 
@@ -32,7 +32,7 @@ class Earlier:
         records = list(run.records())
         return cls(
             path=run.path,
-            judged=tuple(record for record in records if record.phase in _DRAWN),
+            judged=tuple(record for record in records if record.phase in PHASES),
             padding=tuple(record for record in records if record.phase == "padding"),
             shrunk=tuple(record for record in records if record.phase == "shrunk"),
             facts=run.facts,

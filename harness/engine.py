@@ -25,6 +25,7 @@ from harness.padding import check as check_padding
 from harness.plan import Plan
 from harness.reproducer.failures import reproduced
 from harness.shrink import shrink
+from harness.strength import Sample
 from harness.tally import Tally
 from reports.records import Record, Verdict
 
@@ -47,14 +48,17 @@ def execute(plan: Plan, emit: Emit, earlier: Earlier = NOTHING) -> ExitCode:
         targets = {one.facts.label: as_facts(one.facts) for one in contestants}
         earlier.check_targets(targets)
         emit(RunStarted(targets, len(entries) * cell_count(plan, contestants)))
-        tally = Tally(targets)
+        tally, sample = Tally(targets), Sample()
+        strength: dict[str, Any] = {}
         exit_code, complete = ExitCode.INTERRUPTED, False
         try:
             for event in _events(plan, entries, contestants, earlier, tally):
                 tally.add(event)
+                sample.add(event)
                 emit(event)
             for written in reproduced(plan, contestants, tally.failures):
                 emit(written)
+            strength = sample.as_facts()
             exit_code, complete = tally.exit_code, True
         except KeyboardInterrupt:
             pass
@@ -63,7 +67,8 @@ def execute(plan: Plan, emit: Emit, earlier: Earlier = NOTHING) -> ExitCode:
             exit_code = ExitCode.UNAVAILABLE
             raise
         finally:
-            emit(RunFinished({"exit_code": int(exit_code), **tally.as_facts()}, complete, tally.witnesses))
+            facts = {"exit_code": int(exit_code), **tally.as_facts(), "strength": strength}
+            emit(RunFinished(facts, complete, tally.witnesses))
     return exit_code
 
 

@@ -77,7 +77,15 @@ class RunFinished:
     witnesses: tuple[Case, ...]
 
 
-Event = RunStarted | CaseJudged | Shrinking | CellExplained | PaddingChecked | RunFinished
+@dataclass(frozen=True)
+class Reproduced:
+    """A failing cell's witness is a script now, which needs nothing of ours; `name` is that of its file."""
+
+    name: str
+    script: str
+
+
+Event = RunStarted | CaseJudged | Shrinking | CellExplained | PaddingChecked | Reproduced | RunFinished
 
 
 class Handler(Protocol):

@@ -1,4 +1,4 @@
-"""The descriptions of a run: the boundary phase, then what Hypothesis draws."""
+"""The descriptions of a run: the corpus, the boundary phase, then what Hypothesis draws."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from typing import Final
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
+from cases.corpus.entries import judged
 from cases.descriptions import OPTIONS, Description, descriptions
 from cases.pairwise import covering
 from cases.schedule import boundary_descriptions
+
+PHASES: Final = ("corpus", "regions", "drawn")
+"""The phases of a schedule, in order."""
 
 MOST_EXAMPLES: Final = 2**20
 SEEDS_PER_RUN: Final = 2 * MOST_EXAMPLES
@@ -28,7 +32,7 @@ class Scheduled:
 
 
 def schedule(examples: int, random_seed: int) -> tuple[Scheduled, ...]:
-    """Every boundary region once, then `examples` drawn descriptions; equal arguments give equal schedules.
+    """The corpus, every boundary region once, `examples` drawn descriptions; equal arguments give equal schedules.
 
     Every entry has a seed of its own, so that a description that Hypothesis repeats is another case, and the
     boundary phase has other numbers with another `random_seed`.
@@ -39,7 +43,14 @@ def schedule(examples: int, random_seed: int) -> tuple[Scheduled, ...]:
     )
 
 
+def corpus_names() -> dict[int, str]:
+    """The names of the corpus cases, by the running numbers of their descriptions in every run."""
+    return {number: entry.name for number, (entry, _) in enumerate(judged())}
+
+
 def _phases(examples: int, random_seed: int) -> Iterator[tuple[str, Description]]:
+    for _, description in judged():
+        yield "corpus", description
     for description in boundary_descriptions():
         yield "regions", description
     combinations = covering(OPTIONS)

@@ -153,6 +153,14 @@ class Tally:
                 )
 
     @property
+    def failures(self) -> Iterator[tuple[CaseJudged, str]]:
+        """The witness of every failing cell, and what was found to be wrong there."""
+        found = {finding.cell: finding.signature for finding in self._findings}
+        for cell, tally in self._cells.items():
+            if tally.verdict.fails:
+                yield tally.witness[tally.verdict], found.get(cell, "")
+
+    @property
     def witnesses(self) -> tuple[Case, ...]:
         """The case that shows each cell's largest divergence at its verdict."""
         return tuple(cell.witness[cell.verdict].case for cell in self._cells.values())

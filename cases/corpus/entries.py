@@ -24,6 +24,7 @@ _TOKEN_MEANS: Final = (LossType.BNPO, *_STEP_MEANS)
 _ROW_MEANS: Final = (LossType.GRPO, LossType.SAPO)
 _RATIOS: Final = tuple(one for one in LossType if one not in (LossType.VESPO, LossType.GMPO))
 _MULTIPLYING: Final = tuple(one for one in LossType if one is not LossType.GMPO)
+_UNBOUNDED: Final = tuple(one for one in LossType if one.clips or one is LossType.SAPO)
 
 _DIVISORS: Final = (
     Entry(
@@ -128,7 +129,7 @@ _NOT_FINITE: Final = (
         ("https://github.com/MakazhanAlpamys/Soup/issues/342", "https://github.com/NVIDIA-NeMo/RL/pull/4120"),
         ("trl 0.14.0 on",),
         Description(_PADDED, columns=3),
-        _MULTIPLYING,
+        _UNBOUNDED,
         fault="padding_times_0",
         masked=(PaddingPromise.INF, "old_logps"),
     ),

@@ -18,8 +18,8 @@ LEVELS: Final = tuple(Level)
 class Entry:
     """One public fault.
 
-    * `about`: what is wrong, in a sentence of our own; `links` lead to where it was said in public, or to a release
-      that has it where nobody said it.
+    * `about`: what is wrong, in a sentence of our own; `links` lead to where it was said in public, or to a
+      release that has it where nobody said it.
     * `shows`: which releases are known to have it.
     * `description`: the batch that shows it, judged in every cell of a run; None where the fault lies in a stage
       before the loss, which `stage` names and which is not judged.

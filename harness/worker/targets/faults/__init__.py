@@ -16,6 +16,7 @@ from . import (
     kl,
     mask,
     off_policy,
+    padding,
     precision,
     ratio,
     window,
@@ -36,6 +37,7 @@ _THEMES = (
     gates,
     off_policy,
     mask,
+    padding,
     accumulation,
     window,
     advantages,
@@ -50,7 +52,7 @@ def open_target(name: str, _options: Mapping[str, str]) -> Target:
     known = {fault.name: fault for fault in FAULTS}
     wanted = name[len(PREFIX) :]
     if wanted in known:
-        return FaultTarget(known[wanted])
+        return FaultTarget(known[wanted], tuple(known))
     close = difflib.get_close_matches(wanted, known)
     what = "did you mean" if close else "known here:"
     names = ", ".join(PREFIX + one for one in close or known)

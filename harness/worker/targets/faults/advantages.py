@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ...target import TensorCase
-from .fault import Fault
+from .fault import HALVES, Fault
 from .steps import Steps
 
 
@@ -41,7 +41,12 @@ FAULTS = (
     ),
     Fault("adv_sign", "advantages have the wrong sign", _changed(torch.neg)),
     Fault("ddof", "advantages are scaled by sqrt((B - 1) / B)", _changed(_population)),
-    Fault("adv_eps_1e-4", "advantages are divided by 1 + 1e-4", _changed(lambda a: a / 1.0001)),
+    Fault(
+        "adv_eps_1e-4",
+        "advantages are divided by 1 + 1e-4",
+        _changed(lambda a: a / 1.0001),
+        drowned=HALVES,
+    ),
     Fault(
         "adv_bf16",
         "advantages are rounded to bfloat16",

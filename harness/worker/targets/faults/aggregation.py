@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import torch
 from torch import Tensor
 
 from ...target import TensorCase
-from .aggregates import Step, constant_length, mean_of_means, step_mean, token_mean
-from .fault import ROW_MEANS, STEP_MEANS, TOKEN_MEANS, Fault
+from .aggregates import Step, constant_length, length, mean_of_means, step_mean, token_mean
+from .fault import HALVES, ROW_MEANS, STEP_MEANS, TOKEN_MEANS, Fault
 from .steps import Steps
 
 
@@ -20,6 +21,14 @@ def _by_longest(losses: Tensor, case: TensorCase, step: Step, steps: Steps) -> T
 
 def _padding_too(losses: Tensor, case: TensorCase, step: Step, steps: Steps) -> Tensor:
     return steps.share((losses * case.mask.sum(-1, keepdim=True)).mean(), step)
+
+
+def _masked_too(losses: Tensor, case: TensorCase, step: Step, steps: Steps) -> Tensor:
+    whole = replace(case, mask=torch.ones_like(case.mask))
+    if case.spec.loss_type in STEP_MEANS:
+        return step_mean(losses, whole, step, steps)
+    tokens = steps.length(case.mask.flatten())
+    return token_mean(losses, whole, step, replace(steps, length=lambda _mask: tokens))
 
 
 def _length_plus(extra: float) -> Steps:
@@ -60,6 +69,24 @@ FAULTS = (
         loss_types=_WITH_LENGTHS,
     ),
     Fault(
+        "length_twice",
+        "means are divided by the number of tokens a second time",
+        Steps(length=lambda mask: length(mask) ** 2),
+        loss_types=_WITH_LENGTHS,
+    ),
+    Fault(
+        "masked_too",
+        "token losses at masked positions are added, too; the divisor is the number of tokens",
+        Steps(aggregate=_masked_too),
+        loss_types=TOKEN_MEANS,
+    ),
+    Fault(
+        "dr_without_rows",
+        "the sum is divided by max_completion_length, not by B x max_completion_length",
+        Steps(rows=lambda _mask: 1),
+        loss_types=("dr_grpo",),
+    ),
+    Fault(
         "no_min1",
         "means over no tokens divide 0 by 0",
         Steps(length=lambda mask: mask.sum(-1)),
@@ -76,12 +103,14 @@ FAULTS = (
         "means divide by the number of tokens plus 1e-4",
         _length_plus(1e-4),
         loss_types=_WITH_LENGTHS,
+        drowned=HALVES,
     ),
     Fault(
         "den_eps_1e-6",
         "means divide by the number of tokens plus 1e-6",
         _length_plus(1e-6),
         loss_types=_WITH_LENGTHS,
+        drowned=HALVES,
     ),
     Fault(
         "luspo_padding",

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ...target import Spec, TensorCase
-from .fault import CLIPPED, Fault
+from .fault import CLIPPED, HALVES, Fault
 from .steps import Steps
 from .terms import Bounds, clip, smaller, weighted
 
@@ -48,11 +48,26 @@ def _epsilons(low: Callable[[Spec], float], high: Callable[[Spec], float]) -> St
     return Steps(inputs=changed)
 
 
+def _exchanged(case: TensorCase) -> TensorCase:
+    other = "cispo" if case.spec.loss_type == "dapo" else "dapo"
+    return replace(case, spec=replace(case.spec, loss_type=other))
+
+
+def _with_gradient(_ratio: Tensor, clipped: Tensor, advantages: Tensor, logps: Tensor) -> Tensor:
+    return clipped * advantages * logps
+
+
 def _shifted(by: float) -> Steps:
     return _epsilons(lambda spec: spec.epsilon_low + by, lambda spec: spec.epsilon_high + by)
 
 
 _BOUNDED = (*CLIPPED, "cispo")
+
+
+def _too_large(name: str, by: str) -> Fault:
+    wrong = f"epsilon_low and epsilon_high are {by} too large"
+    return Fault(name, wrong, _shifted(float(by)), _BOUNDED, drowned=HALVES)
+
 
 FAULTS = (
     Fault(
@@ -93,6 +108,18 @@ FAULTS = (
         loss_types=CLIPPED,
     ),
     Fault(
+        "labels_exchanged",
+        "the labels of two branches are exchanged: dapo computes cispo, cispo computes dapo",
+        Steps(inputs=_exchanged),
+        loss_types=("dapo", "cispo"),
+    ),
+    Fault(
+        "cispo_gradient",
+        "the ratio of cispo is not detached, and passes the gradient where it is below its cap",
+        Steps(weighted=_with_gradient),
+        loss_types=("cispo",),
+    ),
+    Fault(
         "eps_hi_ignored",
         "epsilon_low is used for epsilon_high",
         _epsilons(lambda spec: spec.epsilon_low, lambda spec: spec.epsilon_low),
@@ -104,6 +131,6 @@ FAULTS = (
         _epsilons(lambda spec: spec.epsilon_high, lambda spec: spec.epsilon_low),
         loss_types=_BOUNDED,
     ),
-    Fault("eps_0.2001", "epsilon_low and epsilon_high are 1e-4 too large", _shifted(1e-4), _BOUNDED),
-    Fault("eps_1e-6", "epsilon_low and epsilon_high are 1e-6 too large", _shifted(1e-6), _BOUNDED),
+    _too_large("eps_0.2001", "1e-4"),
+    _too_large("eps_1e-6", "1e-6"),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,9 @@ TOKEN_MEANS = ("bnpo", *STEP_MEANS)
 ROW_MEANS = ("grpo", "sapo")
 """Losses in which every completion weighs the same."""
 
+HALVES = ("bfloat16", "float16")
+"""Dtypes in which a change of a thousandth drowns, or nearly."""
+
 SHARED = tuple(loss_type for loss_type in LOSS_TYPES if loss_type not in STEP_MEANS)
 """Losses that are a mean over the micro-batches of a step."""
 
@@ -39,7 +42,8 @@ class Fault:
     """One deliberate mistake.
 
     `wrong` says in one line what is wrong. It claims only what it changes: `loss_types`, `levels`, `dtypes`, and
-    cases with all options of `needs`. An `equivalent` one changes nothing that counts.
+    cases with all options of `needs`. In the dtypes of `drowned` it changes less than rounding may. `promises` are
+    the lines of padding hygiene that it promises to keep. An `equivalent` one changes nothing that counts.
     """
 
     name: str
@@ -49,20 +53,32 @@ class Fault:
     levels: tuple[str, ...] = LEVELS
     dtypes: tuple[str, ...] = DTYPES
     needs: tuple[str, ...] = ()
+    drowned: tuple[str, ...] = ()
+    promises: tuple[str, ...] = ("finite",)
     equivalent: bool = False
 
 
 class FaultTarget(Target):
-    """A fault as a target."""
+    """A fault as a target; `names` are those of all faults there are."""
 
-    conventions: Mapping[str, Any] = {"empty_rows": "counted", "window_tokens": "exact", "padding": ["finite"]}
-
-    def __init__(self, fault: Fault) -> None:
+    def __init__(self, fault: Fault, names: Sequence[str]) -> None:
         self.label = f"fault:{fault.name}"
         self.versions: Mapping[str, str] = {}
         self.replaced = (fault.wrong,)
+        self.conventions: Mapping[str, Any] = {
+            "empty_rows": "counted",
+            "window_tokens": "exact",
+            "padding": fault.promises,
+        }
         self.supports = Support(fault.loss_types, fault.levels, fault.dtypes, TAKEN)
         self._fault = fault
+        self._names = tuple(names)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """With what only a fault has to say, for `lossgate faults`."""
+        about = {"names": self._names, "equivalent": self._fault.equivalent, "drowned": self._fault.drowned}
+        return {**super().facts, "fault": about}
 
     def refusal(self, case: TensorCase) -> str | None:
         unsupported = super().refusal(case)

@@ -50,8 +50,8 @@ def _sapo(name: str, wrong: str, steps: Steps, equivalent: bool = False) -> Faul
     return Fault(name, wrong, steps, ("sapo",), equivalent=equivalent)
 
 
-def _vespo(name: str, wrong: str, steps: Steps, equivalent: bool = False) -> Fault:
-    return Fault(name, wrong, steps, ("vespo",), equivalent=equivalent)
+def _vespo(name: str, wrong: str, steps: Steps, equivalent: bool = False, drowned: tuple[str, ...] = ()) -> Fault:
+    return Fault(name, wrong, steps, ("vespo",), equivalent=equivalent, drowned=drowned)
 
 
 FAULTS = (
@@ -87,6 +87,12 @@ FAULTS = (
     ),
     _vespo("vespo_phi_gradient", "the gradient passes through phi", Steps(reinforce=_with_gradient)),
     _vespo("vespo_mean", "log W is the mean over the tokens, not the sum", Steps(log_weight=_mean_weight)),
-    _vespo("vespo_unclipped", "log W is not clipped", Steps(clip_weight=lambda log_weights: log_weights)),
+    _vespo(
+        "vespo_unclipped",
+        "log W is not clipped",
+        Steps(clip_weight=lambda log_weights: log_weights),
+        # It has no room for e^20.
+        drowned=("float16",),
+    ),
     _vespo("vespo_no_exp_lambda", "phi lacks its factor exp(lambda)", Steps(gamma=_without_lambda)),
 )

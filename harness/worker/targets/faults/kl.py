@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ...target import TensorCase
-from .fault import ROW_MEANS, Fault
+from .fault import HALVES, ROW_MEANS, Fault
 from .steps import Aggregate, Steps
 from .terms import k3
 
@@ -42,8 +42,8 @@ def _beta_times(factor: float) -> Steps:
     return Steps(inputs=scaled)
 
 
-def _fault(name: str, wrong: str, steps: Steps) -> Fault:
-    return Fault(name, wrong, steps, needs=("beta",))
+def _fault(name: str, wrong: str, steps: Steps, drowned: tuple[str, ...] = ()) -> Fault:
+    return Fault(name, wrong, steps, needs=("beta",), drowned=drowned)
 
 
 FAULTS = (
@@ -76,8 +76,8 @@ FAULTS = (
         needs=("beta",),
     ),
     _fault("kl_zero_lt_1e-4", "k3 below 1e-4 is taken for 0", Steps(estimator=_without_small)),
-    _fault("beta_1pct", "beta is 1 % too large", _beta_times(1.01)),
-    _fault("beta_0.1pct", "beta is 0.1 % too large", _beta_times(1.001)),
+    _fault("beta_1pct", "beta is 1 % too large", _beta_times(1.01), drowned=("bfloat16",)),
+    _fault("beta_0.1pct", "beta is 0.1 % too large", _beta_times(1.001), drowned=HALVES),
     Fault(
         "bias_ignored",
         "the KL term is not multiplied by the ratio where it should be",

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from ...target import TensorCase
+from .aggregates import Step, by_loss_type
 from .fault import Fault
 from .steps import Steps
-from .terms import log_ratio
+from .terms import by_token, log_ratio
 
 
 def _one_late(case: TensorCase) -> TensorCase:
@@ -24,6 +25,11 @@ def _without_last(case: TensorCase) -> TensorCase:
     return replace(case, mask=case.mask & (left > 1))
 
 
+def _advantages(losses: Tensor, case: TensorCase, step: Step, steps: Steps) -> Tensor:
+    weights = by_token(case).expand_as(case.mask)
+    return by_loss_type(losses, replace(case, mask=weights), step, steps)
+
+
 def _masked(case: TensorCase) -> Tensor:
     return log_ratio(case) * case.mask
 
@@ -31,6 +37,11 @@ def _masked(case: TensorCase) -> Tensor:
 FAULTS = (
     Fault("mask_shift", "the mask is one position late", Steps(inputs=_one_late)),
     Fault("mask_drop_last", "the last token of every completion is masked", Steps(inputs=_without_last)),
+    Fault(
+        "mask_is_advantages",
+        "token losses are averaged with the advantages in the place of the mask",
+        Steps(aggregate=_advantages),
+    ),
     Fault(
         "mask_logratio",
         "nothing: log-ratios are masked before the exponential, token losses after it all the same",

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ...target import TensorCase
-from .fault import RATIOS, Fault
+from .fault import HALVES, RATIOS, Fault
 from .steps import Steps
 
 
@@ -28,8 +28,9 @@ def _in_float32(case: TensorCase) -> TensorCase:
     return replace(case, **floats)
 
 
-def _scaled(by: str) -> Fault:
-    return Fault(f"scale_{by}", f"the loss is multiplied by 1 + {by}", Steps(factor=1 + float(by)))
+def _scaled(by: str, drowned: tuple[str, ...] = HALVES) -> Fault:
+    wrong = f"the loss is multiplied by 1 + {by}"
+    return Fault(f"scale_{by}", wrong, Steps(factor=1 + float(by)), drowned=drowned)
 
 
 FAULTS = (
@@ -47,8 +48,8 @@ FAULTS = (
         Steps(inputs=_in_float32),
         dtypes=("float64",),
     ),
-    _scaled("1e-2"),
-    _scaled("1e-3"),
+    _scaled("1e-2", drowned=()),
+    _scaled("1e-3", drowned=("bfloat16",)),
     _scaled("1e-4"),
     _scaled("1e-5"),
     _scaled("1e-6"),

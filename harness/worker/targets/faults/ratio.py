@@ -10,7 +10,7 @@ from torch import Tensor
 from ...target import TensorCase
 from .fault import CLIPPED, RATIOS, Fault
 from .steps import Steps
-from .terms import completion_mean, log_ratio
+from .terms import completion_mean, completion_sum, log_ratio
 
 
 def _from_itself(case: TensorCase) -> Tensor:
@@ -19,6 +19,10 @@ def _from_itself(case: TensorCase) -> Tensor:
 
 def _clamped(to: float) -> Callable[[TensorCase], Tensor]:
     return lambda case: log_ratio(case).clamp(-to, to)
+
+
+def _mean_of_none(log_ratios: Tensor, case: TensorCase) -> Tensor:
+    return completion_sum(log_ratios, case) / case.mask.sum(-1, keepdim=True)
 
 
 FAULTS = (
@@ -45,6 +49,20 @@ FAULTS = (
         loss_types=RATIOS,
         levels=("token",),
     ),
+    Fault(
+        "seq_no_min1",
+        "the mean log-ratio of a completion without tokens is 0 divided by 0",
+        Steps(at_level=_mean_of_none),
+        loss_types=RATIOS,
+        levels=("sequence",),
+    ),
     Fault("clamp_d_10", "log-ratios are clamped to -10 .. 10", Steps(log_ratio=_clamped(10))),
-    Fault("clamp_d_20", "log-ratios are clamped to -20 .. 20", Steps(log_ratio=_clamped(20)), RATIOS),
+    Fault(
+        "clamp_d_20",
+        "log-ratios are clamped to -20 .. 20",
+        Steps(log_ratio=_clamped(20)),
+        RATIOS,
+        # It has no room for e^20.
+        drowned=("float16",),
+    ),
 )

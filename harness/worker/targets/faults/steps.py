@@ -45,6 +45,7 @@ class Steps:
     clip: Callable[[Tensor, float | None, float], Tensor] = terms.clip
     cap: Callable[[Tensor, TensorCase], Tensor] = terms.cap
     surrogate: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor] = terms.smaller
+    weighted: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor] = terms.weighted
     temperature: Callable[[Tensor, Spec], Tensor] = terms.temperature
     soft_gate: Callable[[Tensor, Tensor], Tensor] = terms.soft_gate
     log_weight: Callable[[Tensor, TensorCase], Tensor] = terms.log_weight
@@ -112,6 +113,6 @@ class Steps:
             return self.reinforce(phi, advantages, case.logps)
         clipped = self.clip(ratio, *self.bounds(case))
         if spec.loss_type == "cispo":
-            return terms.weighted(ratio, clipped, advantages, case.logps)
+            return self.weighted(ratio, clipped, advantages, case.logps)
         first = ratio if spec.delta is None else self.cap(ratio, case)
         return self.surrogate(first, clipped, advantages, case.logps)

@@ -1,0 +1,1 @@
+"""The seeded faults: which of them the cases of a run catch."""
