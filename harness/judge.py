@@ -101,8 +101,8 @@ def _bits(outcome: Outcome) -> bytes | None:
     if outcome.loss is None or outcome.gradient is None:
         return None
     numbers = np.append(outcome.gradient, outcome.loss)
-    # One NaN is as good as another.
-    return np.where(np.isnan(numbers), np.nan, numbers).tobytes()
+    # One NaN is as good as another, and so is one zero.
+    return np.where(np.isnan(numbers), np.nan, numbers + 0.0).tobytes()
 
 
 def _near(

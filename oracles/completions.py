@@ -195,17 +195,28 @@ class Formula:
         return len(self.micro_batches) // self.split.ranks, self.split.ranks
 
     @property
+    def step_tokens(self) -> Count:
+        """The unmasked tokens of the step; 1 where there are none."""
+        return self._on_ranks(Fraction(max(sum(part.token_count for part in self.micro_batches), 1)))
+
+    @property
     def window_tokens(self) -> Count:
         """N: the unmasked tokens of the step, as the conventions count them; 1 where there are none."""
         split = self.split
-        step = max(sum(part.token_count for part in self.micro_batches), 1)
-        if split.is_whole:
-            return Count.of(step)
-        share = Fraction(split.accumulation_steps, split.steps_per_generation)
-        exact = self.parameters.conventions.window_tokens is WindowTokens.EXACT or split.mode is Mode.EVAL
-        tokens = Fraction(step) if exact else max(self.generation_tokens, 1) * share
+        exact = self.parameters.conventions.window_tokens is WindowTokens.EXACT
+        if exact or split.is_whole or split.mode is Mode.EVAL:
+            return self.step_tokens
+        return self._on_ranks(max(self.generation_tokens, 1) * self._share)
+
+    @property
+    def _share(self) -> Fraction:
+        return Fraction(self.split.accumulation_steps, self.split.steps_per_generation)
+
+    def _on_ranks(self, tokens: Fraction) -> Count:
+        if self.split.is_whole:
+            return Count.of(tokens)
         # The tokens are counted on ranks, and the mean over ranks undoes that; a share of them may be taken.
-        apart = Count.of(split.ranks, split.ranks, share)
+        apart = Count.of(self.split.ranks, self.split.ranks, self._share)
         return Count(tokens, 1 + apart.roundings, 1 + apart.steps)
 
     def divisor(self, tokens: int | Count) -> Count:

@@ -56,4 +56,4 @@ def separate_kl(formula: Formula) -> Scalar | None:
         for completion in formula.non_empty
         for token, ratio in zip(completion, ratios(completion, formula), strict=True)
     ]
-    return p.beta * formula.total(terms) / formula.divisor(formula.window_tokens)
+    return p.beta * formula.total(terms) / formula.divisor(formula.step_tokens)

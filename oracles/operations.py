@@ -83,9 +83,9 @@ def minimum(a: Scalar, b: Scalar) -> Scalar:
 def clip(x: Scalar, low: Scalar | None, high: Scalar | None) -> Scalar:
     """min(max(x, low), high) with constant bounds, None where there is none.
 
-    Where rounding can decide either way, both are tried.
+    Where rounding can decide either way, both are tried; the tape notes where it can at both bounds.
     """
-    doubt = 0.0
+    doubt, undecided = 0.0, 0
     value, mid = x.value, x.mid
     for bound, side in ((low, -1.0), (high, 1.0)):
         if bound is None:
@@ -93,13 +93,14 @@ def clip(x: Scalar, low: Scalar | None, high: Scalar | None) -> Scalar:
         beyond = side * float(x.value - bound.value)
         slack = x.radius + bound.radius
         if not math.isinf(beyond) and abs(beyond) <= slack:
-            doubt += slack
+            doubt, undecided = doubt + slack, undecided + 1
             if beyond > 0:
                 value, mid = bound.value, bound.mid
         elif beyond > 0:
             return bound
-    if doubt == 0.0:
+    if not undecided:
         return x
+    x.tape.pinches = x.tape.pinches or undecided == 2
     return _decision(x.tape, "clip", (x,), value, mid, doubt)
 
 

@@ -58,6 +58,7 @@ class Tape:
         self._holds = holds
         self.nodes: list[Scalar] = []
         self.undecided: list[Scalar] = []
+        self.pinches = False
         self.overflowing: set[int] = set()
         self.overflows = False
         self._numbers: dict[float, Scalar] = {}

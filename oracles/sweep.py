@@ -24,6 +24,9 @@ TIE_WEIGHTS: Final = (1.0, 0.0, 0.5)
 PASSES: Final = (0.0, 1.0, 0.5)
 """How much of the gradient an undecided `clip` passes; half, where it is written with a minimum and a maximum."""
 
+QUARTER: Final = 0.25
+"""How much a minimum of a maximum passes where rounding makes all three numbers one."""
+
 HALVES: Final = 2.0
 """A tie inside the clip bounds sends the gradient on in two halves, each of which may underflow."""
 
@@ -62,16 +65,21 @@ def gradient(output: Scalar, leaves: Sequence[Scalar]) -> Gradient:
     decisions = _decisions(tape, output)
     if not decisions:
         return Gradient((_sweep(output, leaves, 1.0, 0.0),), None)
-    operations = {node.operation for node in decisions}
-    weights = TIE_WEIGHTS if "minimum" in operations else (1.0,)
-    passes = PASSES if "clip" in operations else (0.0,)
+    minima = [node for node in decisions if node.operation == "minimum"]
+    clips = [node for node in decisions if node.operation == "clip"]
+    repeating = _repeating(minima)
+    weights = TIE_WEIGHTS if minima else (1.0,)
+    passes = PASSES if clips else (0.0,)
+    if clips and tape.pinches:
+        passes = (*passes, QUARTER)
     outcomes = tuple(
         _sweep(output, leaves, weight, passing)
         for weight, passing in product(weights, passes)
-        # With all the weight on the first operand, the clip, which is in the second, is not reached.
-        if not (weight == 1.0 and "minimum" in operations and passing != passes[0])
+        # With all the weight on the first operand, a clip that repeats it is not reached.
+        if not (weight == 1.0 and passing != passes[0] and len(repeating) == len(clips))
     )
-    return Gradient(outcomes, _hull(output, leaves, decisions))
+    own = [node for node in clips if node.index not in repeating]
+    return Gradient(outcomes, _hull(output, leaves, minima, own))
 
 
 def _decisions(tape: Tape, output: Scalar) -> list[Scalar]:
@@ -83,6 +91,29 @@ def _decisions(tape: Tape, output: Scalar) -> list[Scalar]:
         if index in reached:
             reached.update(edge.parent for edge in tape.nodes[index].edges)
     return [node for node in tape.undecided if node.index in reached]
+
+
+def _repeating(minima: Sequence[Scalar]) -> frozenset[int]:
+    """The clips in doubt that are an operand of a minimum in doubt beside the number they clip, as clip(r) A is
+    beside r A: open, such a clip only repeats what the other operand passes."""
+    found = set()
+    for node in minima:
+        for operand, beside in (node.operands, node.operands[::-1]):
+            clip = _factors(operand)[-1]
+            if clip.operation == "clip" and any(factor is clip.operands[0] for factor in _factors(beside)):
+                found.add(clip.index)
+    return frozenset(found)
+
+
+def _factors(node: Scalar) -> list[Scalar]:
+    """The scalar, and what it is a multiple of, or a minimum of with a constant."""
+    chain = [node]
+    while chain[-1].operation in ("product", "negation", "minimum"):
+        passing = [operand for operand in chain[-1].operands if operand.index >= 0]
+        if len(passing) != 1:
+            break
+        chain.append(passing[0])
+    return chain
 
 
 def _sweep(output: Scalar, leaves: Sequence[Scalar], weight: float, passing: float) -> Slopes:
@@ -160,19 +191,16 @@ def _shares(node: Scalar, weight: float) -> tuple[float, ...]:
     return tuple(share for share, operand in ((weight, first), (1.0 - weight, second)) if operand.index >= 0)
 
 
-def _hull(output: Scalar, leaves: Sequence[Scalar], decisions: Sequence[Scalar]) -> Hull | None:
+def _hull(
+    output: Scalar, leaves: Sequence[Scalar], minima: Sequence[Scalar], clips: Sequence[Scalar]
+) -> Hull | None:
     """The range of each derivative over independent decisions, for the leaves that several of them enter.
 
-    Operands of equal numbers are rounded alike, so that a decision written down several times is one. A clip
-    in doubt under a minimum in doubt is counted as closed: open, it would only repeat what the other operand
-    of that minimum already passes.
+    A decision written down several times is one. `clips` are those with a decision of their own; any other clip in
+    doubt is counted as closed: open, it would only repeat what the other operand of its minimum already passes.
     """
-    minima = [node for node in decisions if node.operation == "minimum"]
-    groups: dict[tuple[float, ...], int] = {}
-    bit = {
-        node.index: 1 << groups.setdefault(tuple(operand.mid for operand in node.operands), len(groups))
-        for node in minima
-    }
+    groups: dict[tuple[object, ...], int] = {}
+    bit = {node.index: 1 << groups.setdefault(_decided_by(node), len(groups)) for node in (*minima, *clips)}
     if len(groups) < 2:
         return None
     nodes = output.tape.nodes
@@ -189,7 +217,7 @@ def _hull(output: Scalar, leaves: Sequence[Scalar], decisions: Sequence[Scalar])
         marks = entered[index] | bit.get(index, 0)
         undecided = index in bit
         for edge in node.edges:
-            if node.operation == "clip":
+            if node.operation == "clip" and not undecided:
                 continue
             if undecided:
                 passed = (_least(low, _ZERO), _greatest(high, _ZERO))
@@ -206,6 +234,14 @@ def _hull(output: Scalar, leaves: Sequence[Scalar], decisions: Sequence[Scalar])
         for leaf in leaves
     )
     return Hull(bounds) if any(bounds) else None
+
+
+def _decided_by(node: Scalar) -> tuple[object, ...]:
+    """Equal for decisions that every implementation takes alike: on the same scalar, or between operands of equal
+    numbers that are got in the same way."""
+    if node.operation == "clip":
+        return (node.operands[0].index,)
+    return tuple((operand.operation, operand.mid) for operand in node.operands)
 
 
 def _least(a: arb, b: arb) -> arb:

@@ -96,7 +96,7 @@ _NOTHING_TO_AVERAGE: Final = (
             "https://github.com/huggingface/trl/pull/3248",
             "https://github.com/unslothai/unsloth-zoo/pull/1286",
         ),
-        ("trl 0.16.0, 0.16.1, 0.22.0 to 1.8.0", "unsloth to 2026.9", "verl to 0.9.1", "openrlhf to 0.11.2"),
+        ("trl 0.16.0, 0.16.1, 0.22.0 to 1.8.0", "unsloth to 2026.9", "verl 0.9.1", "openrlhf to 0.11.2"),
         Description((_EMPTY, _EMPTY), columns=2),
         _TOKEN_MEANS,
         fault="no_min1",

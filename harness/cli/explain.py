@@ -50,6 +50,6 @@ def explain(
         offline=offline,
     )
     result = replayed(path, name, plan)
-    for line in explanation(result):
+    for line in explanation(result, path):
         typer.echo(line)
     raise typer.Exit(int(ExitCode(result.exit_code)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from harness.asking import Contestant
 from harness.events import CaseJudged, Reproduced
@@ -11,6 +12,10 @@ from harness.plan import Plan
 from harness.reproducer.finding import Finding, NoScript, check_name
 from harness.reproducer.script import script
 from harness.reproducer.stored import off
+from reports.records import Verdict
+
+_UNSAFE: Final = (Verdict.CRASH, Verdict.TIMEOUT)
+"""A target that ends so is asked no more than the run does; `lossgate reproduce` writes its script."""
 
 
 def reproduced(
@@ -19,6 +24,8 @@ def reproduced(
     """A script for the witness of each failing cell that can have one; with each witness comes what is wrong."""
     by_label = {one.facts.label: (word, one) for word, one in zip(plan.targets, contestants, strict=True)}
     for judged, reason in failures:
+        if judged.record.verdict in _UNSAFE:
+            continue
         word, one = by_label[judged.record.cell.target]
         found = _finding(plan, word, one, judged, reason)
         try:

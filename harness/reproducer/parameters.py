@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
+import tempfile
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,7 +17,9 @@ from harness.worker_process import ENVIRONMENT, WORKER, find_python
 # The worker's folder becomes a package of a name of its own, and the current folder comes first on the path, as
 # where the target is judged.
 _QUESTION: Final = """\
-import functools, importlib, importlib.util, json, os, sys
+import functools, importlib, importlib.util, json, os, resource, sys
+# What it prints must not fill the disk.
+resource.setrlimit(resource.RLIMIT_FSIZE, (2**24, 2**24))
 from collections.abc import Mapping
 MARK, worker, name, loss_type = sys.argv[1:]
 spec = importlib.util.spec_from_file_location(
@@ -60,7 +64,8 @@ print(MARK, json.dumps(form), flush=True)
 
 
 _MARK: Final = "lossgate:"
-_SECONDS: Final = 120.0
+_SECONDS: Final = 60.0
+_MOST_PRINTED: Final = 2**20
 
 
 @dataclass(frozen=True)
@@ -81,18 +86,20 @@ def called(finding: Finding) -> Called:
     environment.pop("PYTHONSAFEPATH", None)
     request = case_request(finding.case, finding.device, finding.instead)
     told = (_MARK, str(WORKER), finding.name, str(finding.case.spec.loss_type))
-    try:
-        printed = subprocess.run(
-            [find_python(finding.python), "-c", _QUESTION, *told],
-            input=request,
-            env=environment,
-            capture_output=True,
-            timeout=_SECONDS,
-            check=False,
-        ).stdout
-    except subprocess.TimeoutExpired as late:
-        # What it was given was printed before it was called.
-        printed = late.stdout or b""
+    with tempfile.TemporaryFile() as output:
+        # What it was given was printed before it was called: late, it has said enough.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            subprocess.run(
+                [find_python(finding.python), "-c", _QUESTION, *told],
+                input=request,
+                env=environment,
+                stdout=output,
+                stderr=subprocess.DEVNULL,
+                timeout=_SECONDS,
+                check=False,
+            )
+        output.seek(0)
+        printed = output.read(_MOST_PRINTED)
     answers = [
         json.loads(line.removeprefix(_MARK))
         for line in printed.decode(errors="replace").splitlines()
