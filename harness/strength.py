@@ -29,7 +29,7 @@ from oracles.space.variant import KL, Variant
 from reports.records import Verdict
 
 MOST_CASES: Final = 200
-PATIENCE: Final = 16
+PATIENCE: Final = 24
 """Cases in a row that tell nothing more apart before the rest is taken to tell nothing either."""
 
 MOST_NAMED: Final = 5
@@ -93,14 +93,23 @@ def _is_far(case: Case) -> bool:
     return bool((batch.mask & (batch.log_ratios > _DUAL_CLIP) & (batch.token_advantages < 0)).any())
 
 
+def _is_clipped_apart(case: Case) -> bool:
+    """Whether a clip acts above, where its bounds are not alike."""
+    batch = case.batch
+    low, high = case.spec.ratio_bounds
+    apart = math.isfinite(high) and abs(low + high - 2.0) > 1e-6
+    return apart and bool((batch.mask & (batch.log_ratios > math.log(high)) & (batch.token_advantages > 0)).any())
+
+
 _KINDS: Final[tuple[Callable[[Case], bool], ...]] = (
     _is_rich,
     lambda case: 0 in case.batch.lengths and case.batch.tokens > 0,
     lambda case: case.batch.advantages.ndim == 2,
     lambda case: not case.split.is_whole,
     _is_far,
+    _is_clipped_apart,
 )
-"""What formulas part at: ragged completions, an empty one, signs that change within one, a split, a far ratio."""
+"""What formulas part at: ragged completions, an empty one, signs that change within one, a split, the clip."""
 
 
 def _indistinct(case: Case, points: Sequence[Variant]) -> list[Variant]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,13 +82,10 @@ class _PaddingTally:
 
 
 class Tally:
-    """Takes every judged case of some targets, in order: their facts, by label."""
+    """Takes every judged case of some targets, by their labels, in order."""
 
-    def __init__(self, targets: Mapping[str, Mapping[str, Any]]) -> None:
+    def __init__(self, targets: Iterable[str]) -> None:
         self._targets = tuple(targets)
-        self._on_policy_only = {
-            label for label, facts in targets.items() if "old_logps" not in facts["supports"]["options"]
-        }
         self._cells: dict[Cell, _CellTally] = {}
         self._case_set = hashlib.sha256()
         self._findings: list[CellExplained] = []
@@ -110,8 +107,7 @@ class Tally:
         record = judged.record
         spec = judged.case.spec
         if record.cell not in self._cells:
-            off_policy = record.cell.target not in self._on_policy_only
-            self._cells[record.cell] = _CellTally(ORACLES[spec.loss_type].regions(spec, off_policy))
+            self._cells[record.cell] = _CellTally(ORACLES[spec.loss_type].regions(spec))
         cell = self._cells[record.cell]
         cell.count(judged)
         if record.phase in _SCHEDULED:

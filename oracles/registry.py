@@ -14,7 +14,6 @@ from oracles.scalar import Scalar
 _CLIPPED: Final = ("ratio_inside", "clipped_high", "clipped_low", "unclipped_high", "unclipped_low")
 _CAPPED: Final = ("ratio_inside", "clipped_high", "unclipped_high")
 _SOFT: Final = ("ratio_inside", "ratio_far", "advantage_positive", "advantage_negative", "advantage_zero")
-_OFF_POLICY: Final = (*_CLIPPED, "ratio_far")
 _KL: Final = ("ref_near", "ref_above", "ref_below")
 
 
@@ -25,10 +24,9 @@ class Oracle:
     loss: Callable[[Formula], Scalar]
     needs: tuple[str, ...]
 
-    def regions(self, spec: LossSpec, off_policy: bool = True) -> tuple[str, ...]:
-        """The regions that a run must hit to judge `spec`; without `off_policy`, of what knows no old policy."""
-        needs = self.needs if off_policy else tuple(region for region in self.needs if region not in _OFF_POLICY)
-        return needs + (_KL if spec.beta > 0 else ())
+    def regions(self, spec: LossSpec) -> tuple[str, ...]:
+        """The regions that a run must hit to judge `spec`."""
+        return self.needs + (_KL if spec.beta > 0 else ())
 
 
 ORACLES: Final = {

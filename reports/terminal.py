@@ -133,7 +133,7 @@ def _lines(
         said = signature
         case = named(row["witness"])
         if message and case:
-            message += f" (corpus case {case})"
+            message += f" (the witness is corpus case {case})"
         yield _Line(texts, verdict, message)
 
 

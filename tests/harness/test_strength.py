@@ -10,7 +10,7 @@ import pytest
 from cases.batch import Batch
 from cases.case import Case
 from cases.corpus.entries import judged
-from cases.dtypes import FLOAT32, FLOAT64
+from cases.dtypes import BFLOAT16, FLOAT32, FLOAT64
 from cases.hyperparameters import case_for
 from cases.realisation import realise
 from cases.schedule import boundary_descriptions
@@ -21,10 +21,9 @@ from harness.generation import draw
 from harness.judge import judge
 from harness.outcome import Outcome
 from harness.plan import Plan
-from harness.strength import PATIENCE, Sample, Told, told_apart
+from harness.strength import PATIENCE, Sample, told_apart
 from oracles.expectation import expect
 from oracles.space.catalogue import everyday
-from oracles.space.names import variant_of
 from oracles.space.pieces import Pieces
 from oracles.space.variant import KL, Aggregation, Ratio, Rows, Surrogate, Variant
 from reports.facts import strength_summary
@@ -133,19 +132,24 @@ def test_one_and_the_same_formula_is_asked_for() -> None:
 
 
 def test_it_stops_where_cases_tell_nothing_more() -> None:
-    """The same case again and again is not put to the end."""
-    found = told_apart([full_case(seed) for seed in [0, *range(60)]])
-    assert isinstance(found, Told)
-    assert PATIENCE < found.cases < 61
+    """Cases that are all alike are not put to the end; one that is there twice is put once."""
+    cases = [full_case(seed) for seed in range(60)]
+    found = told_apart(cases)
+    assert found.left != ()
+    assert PATIENCE < found.cases < PATIENCE + 12
+    assert told_apart(cases[:3] * 4).cases == 3
 
 
-def test_float64_is_taken_where_it_is_there() -> None:
-    """The most precise dtype tells most, and its cases come first."""
-    single = full_case(0)
-    double = replace(single, batch=replace(single.batch, dtype=FLOAT64))
-    names = [variant_of(case.spec) for case in (single, double)]
-    assert names[0] == names[1]
-    assert told_apart([single, double]).cases == 2
+def test_what_rounding_hides_is_not_told_apart() -> None:
+    """A ratio just above 3, where a dual clip acts: beyond doubt in float64, within rounding of 3 in bfloat16."""
+    one = np.ones((1, 1))
+    batch = Batch(BFLOAT16, 0.0 * one, -1.1015625 * one, None, np.array([-1.0]), one.astype(bool))
+    coarse = Case(batch, LossSpec(LossType.GRPO))
+    fine = replace(coarse, batch=replace(batch, dtype=FLOAT64))
+    dual = Variant(Aggregation.SEQUENCE_MEAN, surrogate=Surrogate.DUAL_CLIP)
+    assert dual in told_apart([coarse]).left
+    assert dual not in told_apart([fine]).left
+    assert told_apart([coarse, fine]).left == told_apart([fine]).left
 
 
 def test_a_run_says_how_strong_its_cases_are() -> None:
