@@ -19,7 +19,7 @@ _NOWHERE = Where({}, {}, 0, 0)
 
 
 def explanation(replayed: Replayed, path: Path) -> Iterator[str]:
-    """What there is to say of a case that was put to a target; `path` is its file, in the folder of a run or not."""
+    """What there is to say of a case that was put to a target; `path` is its file, in a run or not."""
     yield from replayed.lines()
     if replayed.judgement.verdict.fails:
         whole = _of_the_cell(replayed.cell, path)
