@@ -50,7 +50,7 @@ ROWS: Final = _schema(
         *_CELL,
         _CASE_ID,
         _field("description", pa.int64(), "running number, in the run, of the description behind the case"),
-        _field("phase", pa.string(), "where the case comes from: corpus, regions, drawn, padding, or shrunk from a failing one"),
+        _field("phase", pa.string(), "its origin: corpus, regions, drawn, padding, or shrunk from a failing one"),
         _field("rows", pa.int64(), "B: completions in the batch"),
         _field("columns", pa.int64(), "T: positions of a completion"),
         _field("tokens", pa.int64(), "unmasked tokens of the batch"),
