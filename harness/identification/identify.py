@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 import numpy as np
 
@@ -61,10 +60,6 @@ class _Answered:
         return self.case.split.is_whole
 
 
-_ENOUGH: Final = 40
-"""Of the points that come nearest in the loss, how many are compared element by element."""
-
-
 def identify(one: Contestant, loss_type: LossType, level: Level, catalogue: Sequence[Variant]) -> Identification:
     """Put the probes to a target and find the points of a catalogue that explain all its answers."""
     answered, failure = _answers(one, loss_type, level)
@@ -98,7 +93,7 @@ def identify(one: Contestant, loss_type: LossType, level: Level, catalogue: Sequ
         beyond = next(answer for answer in answered if not _explains(nearest, answer))
     else:
         beyond = first
-        nearest = min(_nearest_in_loss(list(points), first), key=lambda point: _distance(point, first))
+        nearest = min(points, key=lambda point: _distance(point, first))
     message = judge(beyond.case, beyond.pieces.expectation(nearest), beyond.outcome).message
     return replace(found, nearest=nearest, departs=f"{message}{_what_is_special(beyond.case)}")
 
@@ -136,14 +131,6 @@ def _explains(point: Variant, answer: _Answered) -> bool:
         return False
     found = judge(answer.case, answer.pieces.expectation(point), answer.outcome)
     return found.verdict is Verdict.CONFORMS
-
-
-def _nearest_in_loss(points: list[Variant], answer: _Answered) -> list[Variant]:
-    def off(point: Variant) -> float:
-        assert answer.outcome.loss is not None, "an answer has a loss"
-        return abs(answer.outcome.loss - float(answer.pieces.loss(point).value))
-
-    return sorted(points, key=off)[:_ENOUGH]
 
 
 def _distance(point: Variant, answer: _Answered) -> tuple[int, float]:

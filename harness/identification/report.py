@@ -30,6 +30,8 @@ def lines(survey: Survey) -> Iterator[str]:
         yield "  has none of the losses that were asked for"
     for one in survey.found:
         yield from _block(one)
+    if survey.not_asked:
+        yield f"  not asked: {', '.join(survey.not_asked)}; lossgate run judges them"
 
 
 def _block(one: Identification) -> Iterator[str]:
@@ -92,6 +94,7 @@ def as_json(survey: Survey) -> dict[str, Any]:
         "format": "lossgate-identify/1",
         "target": survey.label,
         "exit_code": int(exit_code(survey)),
+        "not_asked": list(survey.not_asked),
         "losses": [
             {
                 "loss_type": str(one.loss_type),

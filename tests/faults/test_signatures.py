@@ -1,0 +1,50 @@
+"""What is said to be wrong with a seeded fault is what is wrong with it."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import pytest
+
+from harness.engine import as_facts
+from harness.explaining import explained
+from harness.generation import schedule
+from harness.judging import judged_entry, open_contestants
+from harness.plan import Plan
+from harness.tally import Tally
+
+SAID = {
+    "grpo_as_bnpo": ("grpo", "computes bnpo"),
+    "dr_without_rows": ("dr_grpo", "sum over tokens divided by max_completion_length, without B"),
+    "skip_empty_rows": ("grpo", "completions without tokens not counted in each micro-batch"),
+    "length_twice": ("bnpo", "loss and gradient x 1/N"),
+    "kl_sign": ("grpo", "KL term with the wrong sign"),
+    "kl_detached": ("dapo", "KL term without a gradient"),
+    "beta_1pct": ("grpo", "KL term x 1.01"),
+    "kl_zero_lt_1e-4": ("grpo", "KL term missing; only: reference within 0.01 of current: k3 cancels"),
+    "no_clip": ("grpo", "surrogate without a clip"),
+    "eps_hi_ignored": ("grpo", "clipped surrogate with epsilon_low on both sides"),
+    "delta_ignored": ("grpo", "delta ignored"),
+    "ratio_detached": ("grpo", "policy term without a gradient"),
+    "old_is_self": ("grpo", "a ratio of 1, old_logps ignored"),
+    "importance_on_kl": ("grpo", "importance ratio on the policy term and the KL term"),
+    "off_mask_sign": ("grpo", "off-policy mask drops other tokens than it should"),
+    "share_no_div": ("grpo", "loss and gradient x accumulation_steps; only within: several accumulation steps"),
+    "adv_sign": ("grpo", "advantages with the wrong sign"),
+    "adv_bf16": ("grpo", "something is computed in bfloat16"),
+    "scale_1e-3": ("grpo", "loss and gradient x 1.001"),
+}
+
+
+@pytest.mark.parametrize("fault", SAID)
+def test_a_fault_is_named(fault: str) -> None:
+    """The signature of a failing cell, read off its failing cases, in the words that name the fault."""
+    loss_type, words = SAID[fault]
+    plan = Plan.of([f"fault:{fault}"], loss_types=loss_type, levels="token", dtypes="float32", betas="0.04")
+    with ExitStack() as stack:
+        (one,) = open_contestants(plan, stack)
+        tally = Tally({one.facts.label: as_facts(one.facts)})
+        for entry in schedule(16, 0):
+            for judged in judged_entry(plan, entry, [one]):
+                tally.add(judged)
+        assert [found.signature for found in explained(tally.suspects, [one])] == [words]
