@@ -170,9 +170,19 @@ ENDINGS = {
 
 @pytest.mark.parametrize("name", ENDINGS)
 def test_every_way_to_fail_has_a_script(name: str, lossgate: Lossgate, losses: Path) -> None:
-    """Arguments by the names the function has, whatever it returns; exceptions and crashes stay what they are."""
+    """Arguments by the names the function has, whatever it returns; exceptions and crashes stay what they are.
+
+    A run asks nothing more of a target that dies: its script is written on demand.
+    """
     lossgate("run", f"losses:{name}", *CELL, "--out", "run")
-    script = only_script(losses / "run")
+    if name == "dying":
+        assert not (losses / "run" / "reproducers").exists()
+        case = next((losses / "run" / "cases").iterdir())
+        written_to = lossgate("reproduce", case, f"losses:{name}", "--out", "dying_again.py")
+        assert written_to.returncode == 0, written_to.stderr
+        script = losses / "dying_again.py"
+    else:
+        script = only_script(losses / "run")
     code, written, said = ENDINGS[name]
     assert written in script.read_text()
     result = python(script, losses)
