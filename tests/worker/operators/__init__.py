@@ -17,11 +17,10 @@ COMPILER = shutil.which("g++")
 
 def built(source: Path = SOURCE) -> Path:
     """The library of a source."""
-    from torch.utils.cpp_extension import include_paths, library_paths
-
     assert COMPILER is not None
-    flags = ["-std=c++20", "-O1", "-shared", "-fPIC", *(f"-isystem{path}" for path in include_paths())]
-    libraries = [f"-L{library_paths()[0]}", "-lc10", "-ltorch_cpu"]
+    home = Path(torch.__file__).parent
+    flags = ["-std=c++20", "-O1", "-shared", "-fPIC", f"-isystem{home / 'include'}"]
+    libraries = [f"-L{home / 'lib'}", "-lc10", "-ltorch_cpu"]
     key = hashlib.sha256("\0".join([source.read_text(), torch.__version__, *flags, *libraries]).encode())
     library = CACHE / f"{key.hexdigest()[:16]}.so"
     if not library.exists():
