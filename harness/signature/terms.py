@@ -14,10 +14,12 @@ from oracles.expectation import expect
 
 @dataclass(frozen=True)
 class Fit:
-    """The two factors of one case, each with what rounding leaves open."""
+    """The two factors of one case, with what rounding leaves open, and whether the loss shows each term at all."""
 
     policy: Interval
     kl: Interval
+    policy_shows: bool
+    kl_shows: bool
 
 
 def fit(one: Answered) -> Fit | None:
@@ -30,7 +32,7 @@ def fit(one: Answered) -> Fit | None:
     if not np.isfinite(one.expectation.gradients[0].high).all():
         return None
     bare = expect(replace(case, spec=replace(case.spec, beta=0.0)))
-    exact = one.expectation.gradients[0]
+    exact, loss = one.expectation.gradients[0], one.expectation.loss
     policy = bare.gradients[0].high[mask]
     kl = exact.high[mask] - policy
     bound, got = exact.bound[mask], one.outcome.gradient[mask]
@@ -52,6 +54,8 @@ def fit(one: Answered) -> Fit | None:
     return Fit(
         Interval(alpha - float(spread[0]), alpha + float(spread[0])),
         Interval(kappa - float(spread[1]), kappa + float(spread[1])),
+        policy_shows=bool(abs(bare.loss.high[0]) > 2.0 * loss.bound[0]),
+        kl_shows=bool(abs(loss.high[0] - bare.loss.high[0]) > 2.0 * loss.bound[0]),
     )
 
 
@@ -63,13 +67,16 @@ def named_terms(cases: Sequence[Answered]) -> str:
     policy = named_factor([(one, found.policy) for one, found in fits])
     kl = named_factor([(one, found.kl) for one, found in fits])
     right = [1.0 in found.policy for _, found in fits], [1.0 in found.kl for _, found in fits]
-    value_right = all(one.judgement.loss.ratio <= 1.0 for one, _ in fits)
+    # A loss that was not compared has a ratio of NaN, which says nothing against it.
+    value_right = not any(one.judgement.loss.ratio > 1.0 for one, _ in fits)
+    policy_right = value_right and any(found.policy_shows for _, found in fits)
+    kl_right = value_right and any(found.kl_shows for _, found in fits)
     if all(right[0]) and not all(right[1]) and kl:
-        return _words("KL term", kl, value_right)
+        return _words("KL term", kl, kl_right)
     if all(right[1]) and not all(right[0]) and policy:
-        return _words("policy term", policy, value_right)
+        return _words("policy term", policy, policy_right)
     if policy and kl and policy != kl and not all(right[0]):
-        return f"{_words('policy term', policy, value_right)}, {_words('KL term', kl, value_right)}"
+        return f"{_words('policy term', policy, policy_right)}, {_words('KL term', kl, kl_right)}"
     return ""
 
 
