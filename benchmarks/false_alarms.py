@@ -3,8 +3,8 @@
     python -m benchmarks.false_alarms trl --seeds 10
 
 Prints one Markdown row a seed and dtype: cases, failures, and the largest error / bound of loss and gradient
-(above 1 is a failure, or known). Known divergences are read from lossgate.toml in the current folder. Exits 1
-where a case failed.
+(above 1 is a failure, or known). What is expected is read from lossgate.toml in the current folder. Exits 1 where
+a case failed.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from __future__ import annotations
 import argparse
 from collections import defaultdict
 
+from harness.config import Config
 from harness.engine import execute
 from harness.events import CaseJudged, Event
-from harness.known import KnownDivergences
 from harness.plan import Plan
 
 
@@ -38,7 +38,7 @@ def main() -> int:
             dtypes=options.dtype,
             examples=options.examples,
             seed=seed,
-            known=KnownDivergences.load(None),
+            expect=Config.load(None).expect,
             jobs=options.jobs,
         )
         judged = _judged(plan)

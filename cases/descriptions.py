@@ -114,6 +114,13 @@ class Horizon(Enum):
     DEFAULT = "default"
 
 
+class Own(Enum):
+    """The parameters that sapo and vespo have for themselves."""
+
+    DEFAULT = "default"
+    OTHER = "other"
+
+
 @dataclass(frozen=True)
 class Row:
     """One completion.
@@ -148,6 +155,7 @@ class Description:
     importance: Importance = Importance.NONE
     off_policy_mask: OffPolicyMask = OffPolicyMask.NONE
     split: Split = field(default_factory=Split)
+    own: Own = Own.DEFAULT
     seed: int = 0
 
     @property
@@ -179,6 +187,7 @@ OPTIONS: Final[dict[str, tuple[Any, ...]]] = {
     "importance": tuple(Importance),
     "off_policy_mask": tuple(OffPolicyMask),
     "split": SPLITS,
+    "own": tuple(Own),
 }
 """What a description may have beyond the bare loss; every pair of values occurs in every loss and level."""
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from cases.batch import Batch
 from cases.case import Case
-from cases.descriptions import Bounds, Delta, Description, Horizon, OffPolicyMask
+from cases.descriptions import Bounds, Delta, Description, Horizon, OffPolicyMask, Own
 from cases.spec import KLEstimator, Level, LossSpec, LossType
 
 DEFAULT_MAX_COMPLETION_LENGTH: Final = 256
@@ -35,7 +35,6 @@ def spec_for(description: Description, batch: Batch, loss_type: LossType, level:
         Horizon.LONGER: description.columns + 3,
         Horizon.DEFAULT: DEFAULT_MAX_COMPLETION_LENGTH,
     }
-    dyadic = description.bounds is Bounds.DYADIC
     return LossSpec(
         loss_type=loss_type,
         importance_sampling_level=level,
@@ -46,9 +45,23 @@ def spec_for(description: Description, batch: Batch, loss_type: LossType, level:
         off_policy_mask_threshold=_threshold(description, batch),
         kl_estimator=description.kl_estimator if beta > 0 else KLEstimator.K3,
         max_completion_length=longer[description.horizon],
-        sapo_temperature_pos=0.5 if dyadic else 1.0,
-        sapo_temperature_neg=2.0 if dyadic else 1.05,
+        **_own(description),
     )
+
+
+def _own(description: Description) -> dict[str, Any]:
+    """sapo's temperatures, vespo's k and lambda; with other parameters, no two of them are equal."""
+    if description.own is Own.OTHER:
+        return {
+            "sapo_temperature_pos": 0.7,
+            "sapo_temperature_neg": 1.6,
+            "vespo_k_pos": 1.5,
+            "vespo_lambda_pos": 2.5,
+            "vespo_k_neg": 2.25,
+            "vespo_lambda_neg": 1.25,
+        }
+    dyadic = description.bounds is Bounds.DYADIC
+    return {"sapo_temperature_pos": 0.5 if dyadic else 1.0, "sapo_temperature_neg": 2.0 if dyadic else 1.05}
 
 
 def _bounds(description: Description, loss_type: LossType) -> tuple[float, float]:

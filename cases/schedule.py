@@ -21,6 +21,7 @@ from cases.descriptions import (
     Importance,
     Layout,
     OffPolicyMask,
+    Own,
     Ratio,
     Reference,
     Row,
@@ -58,6 +59,8 @@ def _boundaries() -> Iterator[Description]:
     kinds = (_one_token(), options, _layouts(), options, _references(), options, _advantages(), _overflows())
     for turn in zip_longest(*kinds):
         yield from (description for description in turn if description is not None)
+    yield from _own()
+    yield from _beside_zero()
 
 
 def _one_token() -> Iterator[Description]:
@@ -116,7 +119,8 @@ def _advantages() -> Iterator[Description]:
             Row(Layout.FULL, 1, (Ratio.BELOW_LOW, Ratio.FAR_ABOVE), advantage=advantage),
         )
         for token_advantages in (False, True):
-            yield Description(rows, columns=4, token_advantages=token_advantages)
+            own = Own.DEFAULT if token_advantages else Own.OTHER
+            yield Description(rows, columns=4, token_advantages=token_advantages, own=own)
 
 
 def _references() -> Iterator[Description]:
@@ -192,6 +196,21 @@ def _off_policy() -> Iterator[Description]:
     certain = Row(ratios=(Ratio.ONE,), advantage=Advantage.NEGATIVE)
     for rows in (1, 2, 3, 4):
         yield Description((certain,) * rows, columns=1, off_policy_mask=OffPolicyMask.AT_THRESHOLD)
+
+
+def _own() -> Iterator[Description]:
+    yield Description(_MIXED, columns=3, own=Own.OTHER)
+    for sign in (Advantage.POSITIVE, Advantage.NEGATIVE):
+        for ratio in (Ratio.INSIDE, Ratio.ABOVE_HIGH):
+            yield Description((Row(ratios=(ratio,), advantage=sign),), columns=1, own=Own.OTHER)
+
+
+def _beside_zero() -> Iterator[Description]:
+    """An advantage of 0 beside others: whether its tokens count shows only there."""
+    advantages = (Advantage.POSITIVE, Advantage.ZERO, Advantage.NEGATIVE)
+    rows = tuple(replace(row, advantage=advantage) for row, advantage in zip(_MIXED, advantages, strict=True))
+    for on_policy in (False, True):
+        yield Description(rows, columns=3, on_policy=on_policy)
 
 
 def _splits() -> Iterator[Description]:

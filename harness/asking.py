@@ -12,8 +12,8 @@ from cases.dtypes import DType
 from cases.spec import Level, LossSpec, LossType
 from harness.client import Outcome, TargetFacts, WorkerClient
 from harness.events import CaseJudged
+from harness.expectations.entry import NOTHING_EXPECTED, Expectations
 from harness.judge import Judgement, agree, bits_equal, judge
-from harness.known import NONE_KNOWN, KnownDivergences
 from oracles.expectation import Expectation, expect
 from reports.records import Cell, Record, Verdict
 
@@ -25,12 +25,12 @@ _NOT_REPEATED: Final = (Verdict.UNSUPPORTED, Verdict.CRASH, Verdict.TIMEOUT)
 
 @dataclass(frozen=True)
 class Contestant:
-    """A target that answered: its process, what it says of itself, where it computes, what is known of it."""
+    """A target that answered: its process, what it says of itself, where it computes, what is expected of it."""
 
     client: WorkerClient
     facts: TargetFacts
     device: str
-    known: KnownDivergences = NONE_KNOWN
+    expect: Expectations = NOTHING_EXPECTED
     strict: bool = False
 
     def conventions(self, spec: LossSpec) -> Conventions:
@@ -67,8 +67,16 @@ class Contestant:
         )
 
     def judged(self, case: Case) -> Judgement:
-        """Put a case and judge the answer, once."""
+        """Put a case and judge the answer, once, whatever is expected."""
         return judge(case, expect(case), self.client.ask(case, self.device))
+
+    def as_expected(self, judgement: Judgement, cell: Cell, regions: tuple[str, ...]) -> Judgement:
+        """The judgement of a case in a cell and some regions: `known` where an entry covers what diverges."""
+        entry = self.expect.find(cell, regions) if judgement.verdict is Verdict.DIVERGES else None
+        if entry is None:
+            return judgement
+        # The reason comes first, alike for all its cases; what was seen follows.
+        return replace(judgement, verdict=Verdict.KNOWN, message=f"{entry.reason}\n{judgement.message}")
 
 
 @dataclass(frozen=True)
@@ -110,10 +118,7 @@ def _answered(one: Contestant, question: Question, expectation: Expectation) -> 
         judgement = _reconsidered(judgement, expectation, outcome, again)
         same_bits = bits_equal(outcome, again)
     cell = one.cell(question.case)
-    known = one.known.find(cell, question.regions)
-    if known is not None and judgement.verdict is Verdict.DIVERGES:
-        # The reason comes first, alike for all its cases; what was seen follows.
-        judgement = replace(judgement, verdict=Verdict.KNOWN, message=f"{known.reason}\n{judgement.message}")
+    judgement = one.as_expected(judgement, cell, question.regions)
     row, column = judgement.gradient_at or (None, None)
     record = Record(
         cell=cell,

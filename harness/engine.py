@@ -9,14 +9,26 @@ from enum import StrEnum
 from itertools import chain
 from typing import Any, Final
 
+from cases.case import Case
 from cases.conventions import Conventions
 from cases.regions import regions_of
 from harness.asking import Contestant, Question, put
 from harness.client import TargetFacts
 from harness.earlier import NOTHING, Earlier, matching
-from harness.events import CaseJudged, CellExplained, Event, PaddingChecked, RunFinished, RunStarted, Shrinking
+from harness.events import (
+    CaseJudged,
+    CellExplained,
+    Event,
+    ExpectationChecked,
+    PaddingChecked,
+    RunFinished,
+    RunStarted,
+    Shrinking,
+)
 from harness.exit_codes import ExitCode
-from harness.explaining import explained
+from harness.expectations.entry import Subject
+from harness.expectations.ledger import Ledger
+from harness.explaining import expectations_checked, explained
 from harness.generation import Scheduled, schedule
 from harness.jobs import judged_by_jobs
 from harness.judging import cell_count, judged_entry, open_contestants, questions
@@ -48,8 +60,10 @@ def execute(plan: Plan, emit: Emit, earlier: Earlier = NOTHING) -> ExitCode:
         targets = {one.facts.label: as_facts(one.facts) for one in contestants}
         earlier.check_targets(targets)
         emit(RunStarted(targets, len(entries) * cell_count(plan, contestants)))
-        tally, sample = Tally(targets), Sample()
-        strength: dict[str, Any] = {}
+        subjects = [Subject.of(word, one.facts) for word, one in zip(plan.targets, contestants, strict=True)]
+        tally = Tally(targets, Ledger(plan.expect, subjects), plan.strict_expectations)
+        sample = Sample()
+        found: dict[str, Any] = {}
         exit_code, complete = ExitCode.INTERRUPTED, False
         try:
             for event in _events(plan, entries, contestants, earlier, tally):
@@ -58,7 +72,8 @@ def execute(plan: Plan, emit: Emit, earlier: Earlier = NOTHING) -> ExitCode:
                 emit(event)
             for written in reproduced(plan, contestants, tally.failures):
                 emit(written)
-            strength = sample.as_facts()
+            expectations = [one.as_facts() for one in tally.expectations]
+            found = {"strength": sample.as_facts(), "expectations": expectations}
             exit_code, complete = tally.exit_code, True
         except KeyboardInterrupt:
             pass
@@ -67,7 +82,7 @@ def execute(plan: Plan, emit: Emit, earlier: Earlier = NOTHING) -> ExitCode:
             exit_code = ExitCode.UNAVAILABLE
             raise
         finally:
-            facts = {"exit_code": int(exit_code), **tally.as_facts(), "strength": strength}
+            facts = {"exit_code": int(exit_code), **tally.as_facts(), "strength": {}, "expectations": [], **found}
             emit(RunFinished(facts, complete, tally.witnesses))
     return exit_code
 
@@ -80,6 +95,7 @@ def as_facts(facts: TargetFacts) -> dict[str, Any]:
         "torch": facts.torch,
         "platform": facts.platform,
         "replaced": list(facts.replaced),
+        "source": None if facts.source is None else asdict(facts.source),
         "supports": {name: list(taken) for name, taken in asdict(facts.supports).items()},
         "conventions": _declared(facts.conventions, Conventions()),
         "conventions_by_loss": {
@@ -102,7 +118,7 @@ def _events(
     contestants: Sequence[Contestant],
     earlier: Earlier,
     tally: Tally,
-) -> Iterator[CaseJudged | PaddingChecked | Shrinking | CellExplained]:
+) -> Iterator[CaseJudged | PaddingChecked | Shrinking | CellExplained | ExpectationChecked]:
     yield from _judged(plan, entries, contestants, earlier.judged)
     stored = list(earlier.padding)
     for checked in check_padding(plan, contestants):
@@ -120,6 +136,7 @@ def _events(
         else:
             yield from _smallest(failing, contestants)
     yield from explained(tally.suspects, contestants)
+    yield from expectations_checked(tally.to_check, contestants)
 
 
 def _judged(
@@ -163,5 +180,11 @@ def _smallest(failing: CaseJudged, contestants: Sequence[Contestant]) -> Iterato
     """The smallest case that fails as a cell's simplest failing one does, judged."""
     record = failing.record
     one = next(one for one in contestants if one.facts.label == record.cell.target)
-    smallest = shrink(failing.case, lambda case: one.judged(case).verdict is record.verdict)
+
+    def fails_alike(case: Case) -> bool:
+        # A smaller case may fail as expected: that is another matter.
+        judgement = one.as_expected(one.judged(case), record.cell, regions_of(case))
+        return judgement.verdict is record.verdict
+
+    smallest = shrink(failing.case, fails_alike)
     yield from put(Question(smallest, regions_of(smallest), record.description, "shrunk"), [one])

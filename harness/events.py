@@ -53,6 +53,15 @@ class CellExplained:
 
 
 @dataclass(frozen=True)
+class ExpectationChecked:
+    """What is wrong with a cell that an entry of the expectations covers, by the entry's number, in one line."""
+
+    entry: int
+    cell: Cell
+    signature: str
+
+
+@dataclass(frozen=True)
 class PaddingChecked:
     """One line of padding hygiene was checked on one case: `tensors` are those whose masked positions leak.
 
@@ -85,7 +94,16 @@ class Reproduced:
     script: str
 
 
-Event = RunStarted | CaseJudged | Shrinking | CellExplained | PaddingChecked | Reproduced | RunFinished
+Event = (
+    RunStarted
+    | CaseJudged
+    | Shrinking
+    | CellExplained
+    | ExpectationChecked
+    | PaddingChecked
+    | Reproduced
+    | RunFinished
+)
 
 
 class Handler(Protocol):

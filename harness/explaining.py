@@ -1,4 +1,7 @@
-"""The failing cells of a run explained: their telling cases are put again, and a signature is read off."""
+"""The failing cells of a run explained: their telling cases are put again, and a signature is read off.
+
+So are cells that fail as expected, where it was said what is wrong with them.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from cases.case import Case
 from harness.asking import Contestant
-from harness.events import CellExplained
+from harness.events import CellExplained, ExpectationChecked
 from harness.signature.evidence import Answered, Evidence, Suspect
+from harness.signature.selection import conforming_ones, failing_ones
 from harness.signature.signature import signature, strongest_first
 from reports.records import Verdict
-
-MOST_FAILING = 20
-MOST_CONFORMING = 10
-TELLING_TOKENS = 9
 
 _UNREPEATABLE = {
     Verdict.NONDETERMINISTIC: "two answers to the same case differ by more than rounding",
@@ -26,21 +26,31 @@ def explained(suspects: Iterable[Suspect], contestants: Sequence[Contestant]) ->
     """What is wrong with each failing cell."""
     by_label = {one.facts.label: one for one in contestants}
     for suspect in suspects:
-        if suspect.verdict in _UNREPEATABLE:
-            yield CellExplained(suspect.cell, _UNREPEATABLE[suspect.verdict], explains=False)
-            continue
-        if not suspect.failing:
-            yield CellExplained(suspect.cell, "what stands at masked positions changes the answer", explains=False)
-            continue
-        found = signature(_evidence(suspect, by_label[suspect.cell.target]))
-        yield CellExplained(suspect.cell, found.text, found.explains)
+        yield _explained(suspect, by_label[suspect.cell.target])
+
+
+def expectations_checked(
+    suspects: Iterable[tuple[int, Suspect]], contestants: Sequence[Contestant]
+) -> Iterator[ExpectationChecked]:
+    """What is wrong with each cell that an entry of the expectations covers, and the entry's number."""
+    by_label = {one.facts.label: one for one in contestants}
+    for number, suspect in suspects:
+        found = _explained(suspect, by_label[suspect.cell.target])
+        yield ExpectationChecked(number, suspect.cell, found.signature)
+
+
+def _explained(suspect: Suspect, one: Contestant) -> CellExplained:
+    if suspect.verdict in _UNREPEATABLE:
+        return CellExplained(suspect.cell, _UNREPEATABLE[suspect.verdict], explains=False)
+    if not suspect.failing:
+        return CellExplained(suspect.cell, "what stands at masked positions changes the answer", explains=False)
+    found = signature(_evidence(suspect, one))
+    return CellExplained(suspect.cell, found.text, found.explains)
 
 
 def _evidence(suspect: Suspect, one: Contestant) -> Evidence:
     def answered(cases: Sequence[Case]) -> tuple[Answered, ...]:
         return tuple(strongest_first([Answered(case, one.client.ask(case, one.device)) for case in cases]))
 
-    # Large cases tell no more than small ones, and take long; of those that conform, tiny ones conform to much.
-    failing = sorted(suspect.failing, key=lambda case: case.batch.mask.size)[:MOST_FAILING]
-    conforming = sorted(suspect.conforming, key=lambda case: abs(case.batch.tokens - TELLING_TOKENS))
-    return Evidence(answered(failing), answered(conforming[:MOST_CONFORMING]), suspect.where)
+    failing, conforming = failing_ones(suspect.failing), conforming_ones(suspect.conforming)
+    return Evidence(answered(failing), answered(conforming), suspect.where)

@@ -15,6 +15,7 @@ from cases.spec import LossType
 from harness.asking import Contestant, Question, put
 from harness.client import TargetFacts, WorkerClient
 from harness.events import CaseJudged
+from harness.expectations.entry import Subject
 from harness.generation import Scheduled
 from harness.plan import Plan
 from harness.releases.overlay import Overlay, overlay_of
@@ -74,8 +75,8 @@ def _contestants(
         for target, overlay, client in zip(targets, overlays, clients, strict=True)
     ]
     return [
-        Contestant(client, one, plan.device, plan.known, plan.strict)
-        for client, one in zip(clients, _distinct(targets, facts), strict=True)
+        Contestant(client, one, plan.device, plan.expect.about(Subject.of(target, one)), plan.strict)
+        for target, client, one in zip(targets, clients, _distinct(targets, facts), strict=True)
     ]
 
 

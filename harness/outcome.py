@@ -75,8 +75,16 @@ class TargetSupport:
 
 
 @dataclass(frozen=True)
+class TargetSource:
+    """Where a target's loss is written: an absolute path, and the line there that its definition begins with."""
+
+    file: str
+    line: int
+
+
+@dataclass(frozen=True)
 class TargetFacts:
-    """What a target says of itself, and what it runs in."""
+    """What a target says of itself, and what it runs in; `source` is None where it does not know."""
 
     label: str
     versions: Mapping[str, str]
@@ -87,6 +95,7 @@ class TargetFacts:
     python: str
     torch: str
     platform: str
+    source: TargetSource | None = None
 
     @classmethod
     def from_headers(cls, hello: Mapping[str, Any], opened: Mapping[str, Any]) -> TargetFacts:
@@ -106,6 +115,7 @@ class TargetFacts:
             python=hello["python"],
             torch=hello["torch"],
             platform=hello["platform"],
+            source=None if opened["source"] is None else TargetSource(**opened["source"]),
         )
 
     def conventions_for(self, spec: LossSpec) -> Conventions:

@@ -107,7 +107,7 @@ def _record(
     what = "; ".join(f"in {name}, {_change(clean, outcome)}" for name, outcome in leaked.items())
     message = f"{line} values at masked positions change the answer: {what}"
     cell, regions = one.cell(case), regions_of(case)
-    known = one.known.find(cell, regions)
+    expected = one.expect.find(cell, regions)
     return Record(
         cell=cell,
         case_id=case.id,
@@ -117,12 +117,12 @@ def _record(
         columns=case.batch.columns,
         tokens=case.batch.tokens,
         regions=regions,
-        verdict=Verdict.DIVERGES if known is None else Verdict.KNOWN,
+        verdict=Verdict.DIVERGES if expected is None else Verdict.KNOWN,
         loss=NOT_COMPARED,
         gradient=NOT_COMPARED,
         gradient_row=None,
         gradient_column=None,
-        message=message if known is None else f"{known.reason}\n{message}",
+        message=message if expected is None else f"{expected.reason}\n{message}",
         repeated=False,
         bits_equal=None,
     )

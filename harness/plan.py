@@ -6,15 +6,15 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from cases.dtypes import DTYPES, DType
 from cases.spec import Level, LossType
 from harness.errors import UsageError, unknown
+from harness.expectations.entry import NOTHING_EXPECTED, Expectations
 from harness.generation import MOST_EXAMPLES
-from harness.known import NONE_KNOWN, KnownDivergences
 from harness.settings import TargetSettings
 
 T = TypeVar("T")
@@ -56,7 +56,10 @@ PROFILES: Final = {
 
 @dataclass(frozen=True)
 class Plan:
-    """A run before it starts. `examples` descriptions are drawn on top of the boundary phase."""
+    """A run before it starts. `examples` descriptions are drawn on top of the boundary phase.
+
+    `config` is the file that `expect` and `settings` are from.
+    """
 
     targets: tuple[str, ...]
     loss_types: tuple[LossType, ...]
@@ -67,7 +70,9 @@ class Plan:
     seed: int
     profile: str
     device: str = "cpu"
-    known: KnownDivergences = NONE_KNOWN
+    config: str = ""
+    expect: Expectations = NOTHING_EXPECTED
+    strict_expectations: bool = False
     settings: tuple[TargetSettings, ...] = ()
     strict: bool = False
     python: str = field(default_factory=lambda: sys.executable)
@@ -89,7 +94,9 @@ class Plan:
         examples: int | None = None,
         seed: int | None = None,
         device: str = "cpu",
-        known: KnownDivergences = NONE_KNOWN,
+        config: str = "",
+        expect: Expectations = NOTHING_EXPECTED,
+        strict_expectations: bool = False,
         settings: tuple[TargetSettings, ...] = (),
         strict: bool = False,
         python: Path | None = None,
@@ -138,7 +145,9 @@ class Plan:
             seed=seed,
             profile=profile,
             device=device,
-            known=known,
+            config=config,
+            expect=expect,
+            strict_expectations=strict_expectations,
             settings=settings,
             strict=strict,
             python=str(python) if python is not None else sys.executable,
@@ -167,7 +176,9 @@ class Plan:
             seed=int(facts["seed"]),
             profile=str(facts["profile"]),
             device=str(facts["device"]),
-            known=KnownDivergences.from_facts(facts["known"]),
+            config=str(facts["config"]),
+            expect=Expectations.from_facts(facts["expect"]),
+            strict_expectations=bool(facts["strict_expectations"]),
             settings=tuple(TargetSettings(**entry) for entry in facts["settings"]),
             strict=bool(facts["strict"]),
             python=str(facts["python"]),
@@ -194,7 +205,9 @@ class Plan:
             "profile": self.profile,
             "device": self.device,
             "strict": self.strict,
-            "known": [asdict(entry) for entry in self.known.entries],
+            "config": self.config,
+            "expect": self.expect.as_facts(),
+            "strict_expectations": self.strict_expectations,
             "settings": [entry.as_facts() for entry in self.settings],
             "python": self.python,
             "timeout": self.timeout,

@@ -20,11 +20,12 @@ RUNS: Final = Path("lossgate-runs")
 
 @dataclass(frozen=True)
 class Prepared:
-    """All that carrying out a run takes."""
+    """All that carrying out a run takes; `note` is what its user should know before it begins, or ""."""
 
     plan: Plan
     recorder: Recorder
     earlier: Earlier = NOTHING
+    note: str = ""
 
 
 def fresh(out: Path | None, config: Path | None, targets: Sequence[str], **options: Any) -> Prepared:
@@ -35,9 +36,15 @@ def fresh(out: Path | None, config: Path | None, targets: Sequence[str], **optio
     Raises `UsageError` for wrong options, `RunStoreError` when the folder cannot be written.
     """
     configured = Config.load(config)
-    plan = Plan.of(targets or configured.targets, settings=configured.settings, known=configured.known, **options)
+    plan = Plan.of(
+        targets or configured.targets,
+        config=str(configured.file),
+        settings=configured.settings,
+        expect=configured.expect,
+        **options,
+    )
     path = out if out is not None else fresh_folder(RUNS)
-    return Prepared(plan, Recorder.start(path, {**provenance(), **plan.as_facts()}))
+    return Prepared(plan, Recorder.start(path, {**provenance(), **plan.as_facts()}), note=configured.note)
 
 
 def resumed(path: Path, jobs: int) -> Prepared:

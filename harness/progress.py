@@ -8,7 +8,7 @@ from typing import Final
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from harness.events import CaseJudged, Event, PaddingChecked, RunFinished, RunStarted, Shrinking
+from harness.events import CaseJudged, Event, Handler, PaddingChecked, RunFinished, RunStarted, Shrinking
 
 QUIET_SECONDS: Final = 15.0
 
@@ -74,3 +74,9 @@ class ProgressLines:
     def _say(self, line: str) -> None:
         self._said = time.monotonic()
         self._console.print(line, highlight=False)
+
+
+def on_stderr() -> Handler:
+    """Progress as a bar on a terminal, as plain lines elsewhere."""
+    console = Console(stderr=True)
+    return ProgressBar(console) if console.is_terminal else ProgressLines(console)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any, Final
 
 _LIBRARIES: Final = ("numpy", "python-flint", "hypothesis")
@@ -19,10 +20,16 @@ def version_of_lossgate() -> str:
 
 
 def provenance() -> dict[str, Any]:
-    """JSON data: lossgate, python, the libraries that numbers pass through, platform, time (UTC, ISO 8601)."""
+    """JSON data: lossgate, the libraries that numbers pass through, platform, checkout, time (UTC, ISO 8601)."""
     return {
         "lossgate": version_of_lossgate(),
         "platform": platform.platform(),
         "versions": {"python": platform.python_version(), **{name: version(name) for name in _LIBRARIES}},
+        "root": str(repository_root(Path.cwd())),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def repository_root(folder: Path) -> Path:
+    """The checkout that a folder lies in, or the folder itself where it lies in none."""
+    return next((one for one in (folder, *folder.parents) if (one / ".git").exists()), folder)

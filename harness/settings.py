@@ -1,4 +1,4 @@
-"""What `lossgate.toml` says of a target: where it is, what it is called, what it settles.
+"""What the configuration says of a target: where it is, what it is called, what it settles.
 
 [target.fork]                               # the word on the command line, and the name in reports
 name = "trl"                                # the target it stands for; without it, the word itself
@@ -17,8 +17,9 @@ from typing import Any, Final
 
 from cases.conventions import Conventions
 from cases.spec import LossType
-from harness.errors import UsageError, did_you_mean
+from harness.errors import did_you_mean
 from harness.outcome import TargetFacts
+from harness.place import Place
 
 _TEXTS: Final = ("name", "python", "loss_type")
 _KEYS: Final = (*_TEXTS, "conventions")
@@ -44,26 +45,24 @@ class TargetSettings:
         return cls(word, word)
 
     @classmethod
-    def read(cls, word: str, data: Any, where: str) -> TargetSettings:
-        """Read one table. Raises `UsageError` naming the file, the entry and the key."""
+    def read(cls, word: str, data: Any, place: Place) -> TargetSettings:
+        """Read one table. Raises `UsageError` naming the file, the line, the entry and the key."""
         if not isinstance(data, Mapping):
-            raise UsageError(f"{where}: takes keys {', '.join(_KEYS)}")
-        for key in data:
-            if key not in _KEYS:
-                raise UsageError(f"{where}: no key {key!r}; takes {', '.join(_KEYS)}", did_you_mean(key, _KEYS))
+            raise place.wrong(f"takes keys {', '.join(_KEYS)}")
+        place.check_keys(data, _KEYS)
         for key in _TEXTS:
             if key in data and (not isinstance(data[key], str) or not data[key].strip()):
-                raise UsageError(f"{where}: {key}: got {data[key]!r}, takes a text")
+                raise place.at(key).wrong(f"{key}: got {data[key]!r}, takes a text")
         loss_type = data.get("loss_type", "")
         if loss_type and loss_type not in set(LossType):
             known = list(map(str, LossType))
-            raise UsageError(f"{where}: no loss type {loss_type!r}", did_you_mean(loss_type, known))
+            raise place.at("loss_type").wrong(f"no loss type {loss_type!r}", did_you_mean(loss_type, known))
         return cls(
             word=word,
             name=data.get("name", word),
             python=data.get("python", ""),
             loss_type=loss_type,
-            conventions=_conventions(data.get("conventions", {}), f"{where}: conventions"),
+            conventions=_conventions(data.get("conventions", {}), place.at("conventions")),
         )
 
     def applied(self, facts: TargetFacts) -> TargetFacts:
@@ -82,15 +81,15 @@ class TargetSettings:
         return asdict(self)
 
 
-def _conventions(data: Any, where: str) -> dict[str, Any]:
+def _conventions(data: Any, place: Place) -> dict[str, Any]:
     known = [one.name for one in fields(Conventions)]
     if not isinstance(data, Mapping):
-        raise UsageError(f"{where}: takes a table of {', '.join(known)}")
+        raise place.wrong(f"conventions: takes a table of {', '.join(known)}")
     for key in data:
         if key not in known:
-            raise UsageError(f"{where}: no convention {key!r}", did_you_mean(key, known))
+            raise place.at(key).wrong(f"conventions: no convention {key!r}", did_you_mean(key, known))
     try:
         Conventions(**data)
     except ValueError as error:
-        raise UsageError(f"{where}: {error}") from None
+        raise place.wrong(f"conventions: {error}") from None
     return dict(data)

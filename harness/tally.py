@@ -5,14 +5,18 @@ from __future__ import annotations
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import date
 from typing import Any
 
 from cases.case import Case
 from cases.regions import missing
-from harness.events import CaseJudged, CellExplained, PaddingChecked, Shrinking
+from harness.events import CaseJudged, CellExplained, ExpectationChecked, PaddingChecked, Shrinking
 from harness.exit_codes import ExitCode
+from harness.expectations.ledger import Ledger
+from harness.expectations.settling import Settled, settle
 from harness.generation import PHASES, corpus_names
+from harness.kept_cases import KeptCases
 from harness.signature.evidence import Suspect, Where
 from oracles.registry import ORACLES
 from reports.records import Cell, Verdict, worst
@@ -27,10 +31,6 @@ _COMPARED = (
 )
 
 
-KEPT_EVIDENCE = 16
-"""Cases of each verdict of a cell that are kept of each phase, to read a signature off."""
-
-
 @dataclass
 class _CellTally:
     spec_regions: tuple[str, ...]
@@ -40,7 +40,7 @@ class _CellTally:
     failing_in: Counter[str] = field(default_factory=Counter)
     judged_cases: int = 0
     failing_cases: int = 0
-    kept: defaultdict[tuple[Verdict, str], list[Case]] = field(default_factory=lambda: defaultdict(list))
+    kept: defaultdict[Verdict, KeptCases] = field(default_factory=lambda: defaultdict(KeptCases))
     witness: dict[Verdict, CaseJudged] = field(default_factory=dict)
     simplest: dict[Verdict, CaseJudged] = field(default_factory=dict)
 
@@ -57,12 +57,7 @@ class _CellTally:
         if record.verdict.fails:
             self.failing_cases += 1
             self.failing_in.update(record.regions)
-        kept = self.kept[record.verdict, record.phase]
-        if len(kept) < KEPT_EVIDENCE:
-            kept.append(judged.case)
-
-    def cases(self, verdict: Verdict) -> list[Case]:
-        return [case for phase in _SCHEDULED for case in self.kept[verdict, phase]]
+        self.kept[record.verdict].add(judged)
 
 
 @dataclass
@@ -82,22 +77,28 @@ class _PaddingTally:
 
 
 class Tally:
-    """Takes every judged case of some targets, by their labels, in order."""
+    """Takes every judged case of some targets, by their labels, in order; `ledger` has what is expected."""
 
-    def __init__(self, targets: Iterable[str]) -> None:
+    def __init__(
+        self, targets: Iterable[str], ledger: Ledger | None = None, strict_expectations: bool = False
+    ) -> None:
         self._targets = tuple(targets)
+        self._ledger = Ledger() if ledger is None else ledger
+        self._strict_expectations = strict_expectations
         self._cells: dict[Cell, _CellTally] = {}
         self._case_set = hashlib.sha256()
         self._findings: list[CellExplained] = []
         self._padding: defaultdict[str, dict[str, _PaddingTally]] = defaultdict(dict)
 
-    def add(self, event: CaseJudged | PaddingChecked | Shrinking | CellExplained) -> None:
+    def add(self, event: CaseJudged | PaddingChecked | Shrinking | CellExplained | ExpectationChecked) -> None:
         """Count what an event says."""
         match event:
             case CaseJudged():
                 self._add_judged(event)
             case CellExplained():
                 self._findings.append(event)
+            case ExpectationChecked():
+                self._ledger.explain(event.entry, event.cell, event.signature)
             case PaddingChecked():
                 self._add_padding(event)
             case Shrinking():
@@ -110,6 +111,7 @@ class Tally:
             self._cells[record.cell] = _CellTally(ORACLES[spec.loss_type].regions(spec))
         cell = self._cells[record.cell]
         cell.count(judged)
+        self._ledger.add(judged)
         if record.phase in _SCHEDULED:
             self._case_set.update(record.case_id.encode())
         if record.verdict in _COMPARED:
@@ -143,10 +145,32 @@ class Tally:
                 yield Suspect(
                     cell,
                     tally.verdict,
-                    tuple(tally.cases(tally.verdict)),
-                    tuple(tally.cases(Verdict.CONFORMS)),
+                    tally.kept[tally.verdict].cases,
+                    tally.kept[Verdict.CONFORMS].cases,
                     Where(tally.failing_in, tally.judged_in, tally.failing_cases, tally.judged_cases),
                 )
+
+    @property
+    def to_check(self) -> Iterator[tuple[int, Suspect]]:
+        """What expectations cover that say what is wrong, as if it failed: the entry's number, and the cell."""
+        for covered in self._ledger.to_explain:
+            tally = self._cells[covered.cell]
+            yield (
+                covered.entry.number,
+                Suspect(
+                    covered.cell,
+                    Verdict.DIVERGES,
+                    covered.kept.cases,
+                    tally.kept[Verdict.CONFORMS].cases,
+                    Where(covered.failing_in, tally.judged_in, covered.failing_cases, tally.judged_cases),
+                ),
+            )
+
+    @property
+    def expectations(self) -> list[Settled]:
+        """What became of each expectation, once all cases are judged and what is to be checked is."""
+        compared = {cell: tally.regions for cell, tally in self._cells.items() if tally.compared}
+        return settle(self._ledger, compared, date.today(), self._strict_expectations)
 
     @property
     def failures(self) -> Iterator[tuple[CaseJudged, str]]:
@@ -155,6 +179,10 @@ class Tally:
         for cell, tally in self._cells.items():
             if tally.verdict.fails:
                 yield tally.witness[tally.verdict], found.get(cell, "")
+        for one in (cell for settled in self.expectations for cell in settled.cells if cell.problem):
+            witness = one.covered.witness
+            record = replace(witness.record, verdict=Verdict.DIVERGES, message=one.problem)
+            yield replace(witness, record=record), one.covered.signature
 
     @property
     def witnesses(self) -> tuple[Case, ...]:
@@ -174,7 +202,8 @@ class Tally:
     @property
     def exit_code(self) -> ExitCode:
         """What the verdicts add up to."""
-        if any(cell.verdict.fails for cell in self._cells.values()):
+        failing = (cell.verdict.fails for cell in self._cells.values())
+        if any(failing) or any(settled.fails for settled in self.expectations):
             return ExitCode.DIVERGES
         compared = dict.fromkeys(self._targets, 0)
         for cell, tally in self._cells.items():

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import pandas as pd
 
+from reports.expectations import as_judged
 from reports.facts import Facts, is_complete
 from reports.schema import CELL_COLUMNS, MEASURES
 from reports.table import QUANTITIES, VERDICTS, TargetSummary, summary
@@ -26,6 +27,7 @@ def render(table: pd.DataFrame, facts: Facts) -> str:
 
     Raises `TypeError` when a fact is no JSON.
     """
+    table = as_judged(table, facts)
     report = {
         "format": FORMAT,
         "complete": is_complete(facts),

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pandas as pd
 
+from reports.expectations import as_judged, expected
 from reports.facts import INCOMPLETE, Facts, headline, is_complete, padding_lines, targets
 from reports.notation import divergence, one_line
 from reports.records import Verdict
@@ -40,6 +41,7 @@ def escape(text: str) -> str:
 
 
 def _lines(table: pd.DataFrame, facts: Facts) -> Iterator[str]:
+    table = as_judged(table, facts)
     yield "# lossgate report"
     yield ""
     if not is_complete(facts):
@@ -54,6 +56,22 @@ def _lines(table: pd.DataFrame, facts: Facts) -> Iterator[str]:
     if table.empty:
         yield "- **nothing was judged: the run holds no rows**"
     yield ""
+    entries = expected(facts)
+    if entries:
+        yield from _grid(
+            ("expected", "outcome", "where it was met", "reason", "message", "entry"),
+            (
+                (
+                    one.what,
+                    one.outcome.upper() if one.fails else one.outcome,
+                    one.extent,
+                    one.reason,
+                    one.message,
+                    one.where,
+                )
+                for one in entries
+            ),
+        )
     about = headline(facts)
     if about:
         yield from _grid(("fact", "value"), about)

@@ -35,5 +35,9 @@ def divergence(cell: Mapping[Any, Any], quantity: str) -> tuple[str, ...]:
 
 def one_line(text: str) -> str:
     """The text on one line, with everything that could steer a terminal made visible."""
-    joined = " ".join(text.split())
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in joined)
+    return visible(" ".join(text.split()))
+
+
+def visible(line: str) -> str:
+    """The line with everything that could steer a terminal, or that XML cannot hold, made visible."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)

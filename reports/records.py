@@ -44,7 +44,7 @@ _ABOUT: Final = {
     Verdict.TIMEOUT: "The target did not answer in time and was stopped.",
     Verdict.CRASH: "The target's process died while it worked on the case.",
     Verdict.DIVERGES: "The loss or a gradient element is further from the formula than rounding can explain.",
-    Verdict.KNOWN: "It diverges as the known divergences say; the reason is theirs.",
+    Verdict.KNOWN: "It diverges as an expectation says that it does; the reason is its own.",
     Verdict.UNSUPPORTED: "The target said that it does not offer this loss, dtype or option.",
 }
 

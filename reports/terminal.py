@@ -14,6 +14,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from reports.expectations import Expected, as_judged, expected, headline
 from reports.facts import (
     INCOMPLETE,
     Facts,
@@ -60,6 +61,8 @@ def render(table: pd.DataFrame, facts: Facts, console: Console, show_all: bool =
     complete = is_complete(facts)
     if not complete:
         console.print(Text(f"INCOMPLETE: {INCOMPLETE}", style="bold red"))
+    table = as_judged(table, facts)
+    entries = expected(facts)
     signatures = findings(facts)
     named = partial(corpus_case, facts)
     shown = table if show_all else table[~table["verdict"].isin(_UNREMARKABLE)]
@@ -71,11 +74,13 @@ def render(table: pd.DataFrame, facts: Facts, console: Console, show_all: bool =
         console.print()
     if len(shown):
         console.print(Text(LEGEND if wide else SHORT_LEGEND, style="dim"))
-    for verdict in _SAID_BELOW:
+    # What is known is said entry by entry, once the run knows what became of each.
+    for verdict in (one for one in _SAID_BELOW if one is not Verdict.KNOWN or not entries):
         alike = table[table["verdict"] == verdict.value]
         for message, cells in alike.groupby(alike["message"].str.split("\n").str[0], sort=False):
             where = f"{_count(len(cells), 'cell')}, {_count(int(cells[verdict.value].sum()), 'case')}"
             console.print(Text(f"{verdict} in {where}: {one_line(str(message))}", style=_style(verdict)))
+    _print_expectations(entries, console)
     for target in summary(table):
         sentence = target.sentence if complete else f"so far, {target.sentence}"
         console.print(Text(one_line(sentence), style=_style(target.verdict)))
@@ -90,6 +95,22 @@ def render(table: pd.DataFrame, facts: Facts, console: Console, show_all: bool =
     about = [f"{name} {facts[name]}" for name in _ABOUT if facts.get(name) is not None]
     if about:
         console.print(Text("  ".join(one_line(part) for part in about).replace("_", " "), style="dim"))
+
+
+def _print_expectations(entries: list[Expected], console: Console) -> None:
+    if entries:
+        console.print(Text(headline(entries)))
+    for entry in entries:
+        outcome = entry.outcome.upper() if entry.fails else entry.outcome.value
+        style = "bold red" if entry.fails else "yellow"
+        parts = [f"{outcome}: {entry.what}", entry.extent, entry.reason]
+        _print_indented(": ".join(part for part in parts if part), 2, style, console)
+        if entry.message:
+            _print_indented(f"{entry.message} ({entry.where})", 4, style, console)
+
+
+def _print_indented(text: str, indent: int, style: str, console: Console) -> None:
+    console.print(Padding(Text(one_line(text), style=style), (0, 0, 0, indent), expand=False))
 
 
 def _print_about(target: str, facts: Facts, console: Console) -> None:

@@ -8,7 +8,21 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from harness.cli import explain, faults, fetch, identify, replay, reproduce, run, smoke, targets
+from harness.cli import (
+    bisect,
+    compare,
+    explain,
+    faults,
+    fetch,
+    identify,
+    matrix,
+    replay,
+    report,
+    reproduce,
+    run,
+    smoke,
+    targets,
+)
 from harness.errors import UsageError
 from harness.exit_codes import ExitCode
 
@@ -26,10 +40,14 @@ app.command("targets", epilog=targets.EXAMPLE)(targets.targets)
 app.command("smoke", epilog=smoke.EXAMPLE)(smoke.smoke)
 app.command("replay", epilog=replay.EXAMPLE)(replay.replay)
 app.command("explain", epilog=explain.EXAMPLE)(explain.explain)
+app.command("report", epilog=report.EXAMPLE)(report.report)
 app.command("reproduce", epilog=reproduce.EXAMPLE)(reproduce.reproduce)
 app.command("identify", epilog=identify.EXAMPLE)(identify.identify)
 app.command("faults", epilog=faults.EXAMPLE)(faults.faults)
 app.command("fetch", epilog=fetch.EXAMPLE)(fetch.fetch)
+app.command("compare", epilog=compare.EXAMPLE)(compare.compare)
+app.command("matrix", epilog=matrix.EXAMPLE)(matrix.matrix)
+app.command("bisect", epilog=bisect.EXAMPLE)(bisect.bisect)
 
 
 def _version(wanted: bool) -> None:

@@ -30,17 +30,20 @@ def identify(
 ) -> None:
     """Ask a target a few designed cases and say which formula explains its answers within rounding.
 
-    Exit code: 0 each loss is what its name says, 1 one is not, 2 wrong usage, 3 the target did not start, 4
-    nothing was answered.
+    Exit code: 0 each loss is what its name says, or departs as lossgate.toml expects, 1 one is not, 2 wrong usage,
+    3 the target did not start, 4 nothing was answered.
     """
     from harness.config import Config
-    from harness.identification.report import as_json, exit_code, lines
+    from harness.identification.json_report import as_json
+    from harness.identification.report import exit_code, lines
     from harness.identification.survey import survey
     from harness.plan import Plan
 
+    config = Config.load(None)
     plan = Plan.of(
         [target],
-        settings=Config.load(None).settings,
+        settings=config.settings,
+        expect=config.expect,
         loss_types=loss_type,
         levels=level,
         device=device,

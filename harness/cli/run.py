@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from harness.cli.github import publish
 from harness.cli.options import Device, Format, Memory, Offline, Python, Timeout
+from reports.formats import FORMATS, LOG_WIDTH, ReportFormat
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from harness.events import Event, Handler
+    from harness.report_files import ReportFile
     from reports.run import Run
 
 EXAMPLE: Final = "Example: lossgate run trl --loss-type grpo,dapo --beta 0,0.04 --dtype float32 --seed 7"
-LOG_WIDTH: Final = 100
 
 
 def run(
@@ -41,11 +45,26 @@ def run(
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Processes that judge.")] = 1,
     output: Annotated[Format, typer.Option("--format", help="What to print.")] = Format.TABLE,
     every_row: Annotated[bool, typer.Option("--all", help="Print conforming cells too.")] = False,
+    junit: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write JUnit XML, a test per cell.")
+    ] = None,
+    sarif: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write SARIF 2.1.0.")] = None,
+    github: Annotated[
+        bool, typer.Option("--github", help="Also print GitHub annotations, and add a job summary.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     config: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Known divergences (default: lossgate.toml, if there is one here)."),
+        typer.Option(metavar="FILE", help="Configuration (default: lossgate.toml or pyproject.toml, if here)."),
     ] = None,
+    strict_expectations: Annotated[
+        bool,
+        typer.Option("--strict-expectations", help="Fail where an expectation no longer holds, or expired."),
+    ] = False,
+    update_expectations: Annotated[
+        bool,
+        typer.Option("--update-expectations", help="Write what diverges into the configuration, to be reviewed."),
+    ] = False,
     strict: Annotated[
         bool,
         typer.Option("--strict", help="Judge by the bare formula: no declared conventions, all padding lines."),
@@ -65,8 +84,14 @@ def run(
     from harness.errors import UsageError
     from harness.outcome import TargetUnavailable
     from harness.preparation import fresh, resumed
+    from harness.report_files import ReportFile, distinct
     from reports.run import Run
 
+    files = distinct(
+        ReportFile.at(path, form)
+        for form, path in ((ReportFormat.JUNIT, junit), (ReportFormat.SARIF, sarif))
+        if path is not None
+    )
     if resume is not None:
         if target or out is not None:
             raise UsageError("--resume takes the targets and the folder from the run: leave out others")
@@ -85,6 +110,7 @@ def run(
             seed=seed,
             device=device,
             strict=strict,
+            strict_expectations=strict_expectations,
             python=python,
             timeout=timeout,
             memory=memory,
@@ -92,6 +118,8 @@ def run(
             jobs=jobs,
         )
     recorder = prepared.recorder
+    if prepared.note:
+        print(f"lossgate: {prepared.note}", file=sys.stderr)
     handlers: list[Handler] = [recorder] if quiet else [recorder, _progress()]
 
     def emit(event: Event) -> None:
@@ -99,17 +127,49 @@ def run(
             handler(event)
 
     try:
-        exit_code = execute(prepared.plan, emit, prepared.earlier)
-    except TargetUnavailable:
+        # Files of an earlier run must not pass for those of one that is cut short.
+        _write(files, recorder.path)
+    except UsageError:
         recorder.discard()
         raise
     try:
+        exit_code = execute(prepared.plan, emit, prepared.earlier)
+    except TargetUnavailable:
+        recorder.discard()
+        _write(files, recorder.path)
+        raise
+    try:
         _print(Run.load(recorder.path), output, every_row)
+        if github:
+            publish(Run.load(recorder.path), aside=output is not Format.TABLE)
         sys.stdout.flush()
     # rich ends the process where a pipe is closed.
     except (OSError, AttributeError, SystemExit) as error:
         _without_stdout(error)
+    _write(files, recorder.path)
+    if update_expectations:
+        _update(Run.load(recorder.path), prepared.plan.config)
     raise typer.Exit(int(exit_code))
+
+
+def _write(files: Sequence[ReportFile], path: Path) -> None:
+    """Write a run's files, unless the run was taken back because nothing was judged."""
+    from reports.run import Run
+
+    if files and (path / "run.json").exists():
+        run = Run.load(path)
+        for file in files:
+            file.write(run)
+
+
+def _update(run: Run, config: str) -> None:
+    from harness.expectations.updating import update
+
+    if not run.complete:
+        print(f"lossgate: {config} is as it was: the run is not complete", file=sys.stderr)
+        return
+    for sentence in update(run, Path(config)).sentences:
+        print(f"lossgate: {sentence}", file=sys.stderr)
 
 
 def _without_stdout(error: BaseException) -> None:
@@ -131,24 +191,30 @@ def _progress() -> Handler:
 
 
 def _print(run: Run, output: Format, every_row: bool) -> None:
+    if output is Format.TABLE:
+        show_table(run, every_row)
+        return
+    print(FORMATS[ReportFormat(output)](run))
+    print(f"run: {run.path}", file=sys.stderr)
+
+
+def show_table(run: Run, every_row: bool) -> None:
+    """Print the cells of a run that do not conform, or all, and where to look closer."""
     from rich.console import Console
 
-    from reports import json_report, markdown, terminal
+    from reports import terminal
+    from reports.expectations import as_judged
     from reports.records import Verdict
     from reports.table import cell_table
 
-    table = cell_table(run.rows)
-    if output is Format.TABLE:
-        console = Console() if sys.stdout.isatty() else Console(width=LOG_WIDTH)
-        terminal.render(table, run.facts, console, show_all=every_row)
-        _say_what_was_missed(run)
-        failing = table[[Verdict(verdict).fails for verdict in table["verdict"]]]
-        if len(failing):
-            print(f"look closer: lossgate explain {run.path / 'cases' / failing['witness'].iloc[0]}.json")
-        print(f"run: {run.path}")
-        return
-    print({Format.JSON: json_report, Format.MARKDOWN: markdown}[output].render(table, run.facts))
-    print(f"run: {run.path}", file=sys.stderr)
+    table = as_judged(cell_table(run.rows), run.facts)
+    console = Console() if sys.stdout.isatty() else Console(width=LOG_WIDTH)
+    terminal.render(table, run.facts, console, show_all=every_row)
+    _say_what_was_missed(run)
+    failing = table[[Verdict(verdict).fails for verdict in table["verdict"]]]
+    if len(failing):
+        print(f"look closer: lossgate explain {run.path / 'cases' / failing['witness'].iloc[0]}.json")
+    print(f"run: {run.path}")
 
 
 def _say_what_was_missed(run: Run) -> None:

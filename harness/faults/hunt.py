@@ -52,8 +52,8 @@ class Hunted:
     """One fault in one dtype.
 
     `cases` is the number of the first case that failed, among those of a cell, counted from 1; `phase` is the one
-    that it belongs to; `cell` and `message` say what failed. Where none did, `cases` counts those that were put,
-    and `nearest` is the largest error / bound among them.
+    that it belongs to; `cell` and `message` say what failed, and `witness` is that case. Where none did, `cases`
+    counts those that were put, and `nearest` is the largest error / bound among them.
     """
 
     about: About
@@ -64,6 +64,7 @@ class Hunted:
     cell: str = ""
     message: str = ""
     nearest: float = 0.0
+    witness: Case | None = None
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,8 @@ class Hunt:
                 if found.verdict.fails:
                     caught = Fate.FALSE_ALARM if about.equivalent else Fate.CAUGHT
                     where = (entry.phase, str(cell), found.message)
-                    return Hunted(about, self._dtype.name, caught, entry.number + 1, *where)
+                    witness = self._case(entry, cell)
+                    return Hunted(about, self._dtype.name, caught, entry.number + 1, *where, witness=witness)
                 nearest = max([nearest, *(r for r in (found.loss.ratio, found.gradient.ratio) if r == r)])
         fate = Fate.ESCAPED
         if hopeless:
@@ -134,7 +136,9 @@ class Hunt:
                 fate = Fate.FALSE_ALARM if about.equivalent else Fate.CAUGHT
                 record = checked.record
                 cell = f"{record.cell.loss_type} {record.cell.level} beta {record.cell.beta:g}"
-                return Hunted(about, self._dtype.name, fate, 0, _PADDING, cell, record.message)
+                return Hunted(
+                    about, self._dtype.name, fate, 0, _PADDING, cell, record.message, witness=checked.case
+                )
         return None
 
     def _judged(self, entry: Scheduled, cell: _Cell, one: Contestant) -> Judgement | None:

@@ -2,147 +2,117 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
 
-import numpy as np
-
-from cases.case import Case
-from cases.dtypes import DTYPES, FLOAT32, DType
+from cases.regions import regions_of
 from cases.spec import Level, LossType
 from harness.asking import Contestant
-from harness.identification.probes import probes
-from harness.judge import judge
-from harness.outcome import Outcome
-from oracles.space.identities import canonical
-from oracles.space.names import name_of, variant_of
-from oracles.space.pieces import Pieces
-from oracles.space.variant import Variant
-from reports.records import Verdict
+from harness.identification.answers import Answers, Sheets, answers
+from harness.identification.departure import Departure, departure
+from oracles.space.catalogue import everyday, weighted, whole
+from oracles.space.names import variant_of
+from oracles.space.variant import AXES, KL, Variant
 
 
 @dataclass(frozen=True)
 class Identification:
     """What a target computes where it is asked for one loss at one level.
 
-    * `asked`: the point that the name stands for, under the target's conventions.
-    * `explained`: the points that explain every answer; empty where none of the `known` does.
-    * `nearest`, `departs`: where none does, the point that comes closest, and where the first answer leaves it.
-    * `probes`: how many cases were answered; `failure`: what became of those that were not.
-    * `in_one_piece`: whether none of them was split, where bnpo and dapo are one formula.
+    * `asked`: the point that the name stands for, under the target's conventions; `bare`: under none.
+    * `explained`: the points that explain every answer, nearest to the one that was asked for first; empty where
+      none of the `known` does, and then `departure` says what comes closest.
+    * `probes`: how many cases were answered; `features`: what they had, by the names of `FEATURES`.
+    * `refusals`, `failures`: what became of the others.
+    * `known_as`: the reason of `lossgate.toml`, where it knows of all that does not agree with `asked`.
     """
 
     loss_type: LossType
     level: Level
     asked: Variant
+    bare: Variant
     known: int
     probes: int
+    features: frozenset[str] = frozenset()
     explained: tuple[Variant, ...] = ()
-    nearest: Variant | None = None
-    departs: str = ""
-    failure: str = ""
-    in_one_piece: bool = True
+    departure: Departure | None = None
+    refusals: tuple[str, ...] = ()
+    failures: tuple[str, ...] = ()
+    known_as: str = ""
 
     @property
     def is_as_asked(self) -> bool:
-        """Whether the name's own formula explains every answer."""
-        return self.asked in self.explained
-
-
-@dataclass(frozen=True, eq=False)
-class _Answered:
-    case: Case
-    outcome: Outcome
-    pieces: Pieces
+        """Whether the name's own formula explains every answer, and no probe failed."""
+        return self.asked in self.explained and not self.failures
 
     @property
-    def is_whole(self) -> bool:
-        return self.case.split.is_whole
+    def best(self) -> Variant | None:
+        """The first of the points that explain every answer."""
+        return self.explained[0] if self.explained else None
 
 
-def identify(one: Contestant, loss_type: LossType, level: Level, catalogue: Sequence[Variant]) -> Identification:
-    """Put the probes to a target and find the points of a catalogue that explain all its answers."""
-    answered, failure = _answers(one, loss_type, level)
-    first = answered[0] if answered else None
-    if first is None:
-        spec = one.under_conventions(probes(loss_type, level, _dtype(one), one.facts.supports)[0]).spec
-        return Identification(loss_type, level, variant_of(spec), len(catalogue), 0, failure=failure)
-    asked = variant_of(first.case.spec)
-    in_one_piece = all(answer.is_whole for answer in answered)
-    points = dict.fromkeys(canonical(point, in_one_piece) for point in (asked, *catalogue))
-    asked = canonical(asked, in_one_piece)
-    left = list(points)
-    for answer in answered:
-        left = [point for point in left if _explains(point, answer)]
-    found = Identification(
+def identify(one: Contestant, loss_type: LossType, level: Level, sheets: Sheets, every: bool) -> Identification:
+    """Put the probes to a target and find the known formulas that explain all its answers.
+
+    The everyday formulas are looked at first, and every one there is where none of them explains all, or where
+    `every` asks for it.
+    """
+    found = answers(one, loss_type, level, sheets)
+    asked = variant_of(found.asked)
+    bare = variant_of(type(found.asked)(loss_type, level, beta=found.asked.beta))
+    points: Sequence[Variant] = whole() if every else everyday()
+    explained = _explaining(found, [asked, *points])
+    if not explained and found.answered and not every:
+        points = whole()
+        explained = _explaining(found, [asked, *points])
+    known_as = _known_as(one, found, asked)
+    # What is known has its reason already, and finding one takes longer than all else.
+    departs = None if explained or not found.answered else departure(found, asked, with_reason=not known_as)
+    return Identification(
         loss_type,
         level,
         asked,
-        len(points),
-        len(answered),
-        tuple(left),
-        failure=failure,
-        in_one_piece=in_one_piece,
+        bare,
+        known=_count(found, points),
+        probes=len(found.answered),
+        features=found.features,
+        explained=tuple(sorted(explained, key=lambda point: (len(point.differences(asked)), _oddity(point)))),
+        departure=departs,
+        refusals=found.refusals,
+        failures=found.failures,
+        known_as=known_as,
     )
-    if left:
-        return found
-    explained = [point for point in points if _explains(point, first)]
-    if explained:
-        # Some probes are explained: what leaves the formula is what the next one has.
-        nearest = asked if asked in explained else explained[0]
-        beyond = next(answer for answer in answered if not _explains(nearest, answer))
-    else:
-        beyond = first
-        nearest = min(points, key=lambda point: _distance(point, first))
-    message = judge(beyond.case, beyond.pieces.expectation(nearest), beyond.outcome).message
-    return replace(found, nearest=nearest, departs=f"{message}{_what_is_special(beyond.case)}")
 
 
-def _what_is_special(case: Case) -> str:
-    if not case.split.is_whole:
-        return " (where the batch is split over accumulation steps)"
-    return " (where advantages are per token)" if case.batch.advantages.ndim == 2 else ""
+def _explaining(found: Answers, points: Iterable[Variant]) -> list[Variant]:
+    """Those of some points that explain every answer; none where there is no answer."""
+    left = [point for point in dict.fromkeys(points) if found.expresses(point)] if found.answered else []
+    weighed = False
+    for answer in found.answered:
+        if not weighed and "importance_ratio" in answer.features:
+            weighed = True
+            left = list(dict.fromkeys(other for point in left for other in weighted(point)))
+        left = [point for point in left if answer.explained_by(point)]
+    return left
 
 
-def _dtype(one: Contestant) -> DType:
-    supported = one.facts.supports.dtypes
-    return FLOAT32 if "float32" in supported or not supported else DTYPES[supported[0]]
+def _count(found: Answers, points: Iterable[Variant]) -> int:
+    """How many formulas were looked at, with importance ratios on each term or none where there are any."""
+    weighed = "importance_ratio" in found.features
+    kinds = [point.kl for point in points if found.expresses(point)]
+    return sum((2 if kl is KL.NONE else 3) if weighed else 1 for kl in kinds)
 
 
-def _answers(one: Contestant, loss_type: LossType, level: Level) -> tuple[list[_Answered], str]:
-    """The probes that were answered, and what became of the first that was not."""
-    answered, failure = [], ""
-    for probe in probes(loss_type, level, _dtype(one), one.facts.supports):
-        case = one.under_conventions(probe)
-        outcome = one.client.ask(case, one.device)
-        if outcome.status == "ok":
-            answered.append(_Answered(case, outcome, Pieces(case)))
-        else:
-            failure = failure or f"{outcome.status}: {outcome.message.splitlines()[0]}"
-    return answered, failure
+def _oddity(point: Variant) -> int:
+    """How far down the lists of choices a point's stand: the usual come first."""
+    choices: list[Enum] = [getattr(point, axis) for axis in AXES]
+    return sum(list(type(choice)).index(choice) for choice in choices)
 
 
-def _explains(point: Variant, answer: _Answered) -> bool:
-    # The loss alone rules most points out, before a gradient is formed.
-    loss = answer.pieces.loss(point)
-    assert answer.outcome.loss is not None, "an answer has a loss"
-    off = abs(answer.outcome.loss - float(loss.value))
-    if not off <= 2.0 * loss.radius:
-        return False
-    found = judge(answer.case, answer.pieces.expectation(point), answer.outcome)
-    return found.verdict is Verdict.CONFORMS
-
-
-def _distance(point: Variant, answer: _Answered) -> tuple[int, float]:
-    """Gradient elements that a point does not explain, then how far they are off in all."""
-    expectation = answer.pieces.expectation(point)
-    assert answer.outcome.gradient is not None, "an answer has a gradient"
-    exact = expectation.gradients[0]
-    error = exact.error(answer.outcome.gradient)
-    off = ~(error <= exact.bound)
-    return int(off.sum()), float(np.nansum(error))
-
-
-def named(point: Variant) -> str:
-    """What the field calls a point, or what it is made of where it has no name."""
-    return name_of(point) or f"{point.surrogate.words}, {point.aggregation.words}"
+def _known_as(one: Contestant, found: Answers, asked: Variant) -> str:
+    """Why what was asked for does not explain every answer, if that is known of each that it does not explain."""
+    off = [answer for answer in found.answered if not answer.explained_by(asked)]
+    entries = [one.expect.find(one.cell(answer.case), regions_of(answer.case)) for answer in off]
+    reasons = {entry.reason: None for entry in entries if entry is not None}
+    return "; ".join(reasons) if off and not found.failures and None not in entries else ""

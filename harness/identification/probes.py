@@ -2,8 +2,8 @@
 
 What merges formulas is avoided: completions of equal or full length, none empty, bounds that are alike, moves so
 small that no clip acts, a reference equal to the policy, advantages of one sign, B = 1. Log-ratios have a mean of
-1.4 or -0.7 in some completions, so that clips act at sequence level too, and a dual clip at 3; k3 stays below 10,
-where clamps of the KL term begin.
+1.4 or -0.7 and below in some completions, so that clips act at sequence level too, and a dual clip at 3, on ratios
+and on inverted ones; k3 stays below 10, where clamps of the KL term begin.
 """
 
 from __future__ import annotations
@@ -19,26 +19,33 @@ from cases.spec import Level, LossSpec, LossType
 from cases.split import Split
 from harness.outcome import TargetSupport
 
-BETA: Final = 0.5
+BETA: Final = 0.04
 SPLIT: Final = Split(ranks=1, accumulation_steps=2, steps_per_generation=2)
 
 _LENGTHS: Final = (4, 2, 3, 1, 5, 0, 6, 3)
-_MEANS: Final = (1.4, 1.4, -0.7, -0.7, 0.1, 0.0, 1.5, -0.05)
+_MEANS: Final = (1.4, 1.4, -0.7, -1.4, 0.1, 0.0, 1.5, -0.05)
 _SIGNS: Final = (1, -1, 1, -1, 1, 1, -1, -1)
 _COLUMNS: Final = 7
 _HORIZON: Final = 13
 
 
-def probes(loss_type: LossType, level: Level, dtype: DType, supports: TargetSupport) -> list[Case]:
-    """At most three cases of one loss and level, with all of what is supported that tells formulas apart.
+def probes(loss_type: LossType, level: Level, dtype: DType, supports: TargetSupport) -> list[tuple[Case, ...]]:
+    """At most three probes of one loss and level, with all of what is supported that tells formulas apart.
 
-    The second has advantages per token, the third is split over accumulation steps, where the target takes them.
+    Each is the case to put, and plainer ones to put in its place where the target refuses it. The second has
+    advantages per token, the third importance ratios and a split over accumulation steps, as the target has them.
     """
-    first = _case(1, loss_type, level, dtype, supports)
-    second = _case(2, loss_type, level, dtype, supports, token_advantages="token_advantages" in supports.options)
-    if "split" not in supports.options:
-        return [first, second]
-    return [first, second, _case(3, loss_type, level, dtype, supports, split=SPLIT)]
+
+    def case(number: int, **features: bool) -> Case:
+        return _case(number, loss_type, level, dtype, supports, **features)
+
+    has = supports.options.__contains__
+    first = case(1)
+    second = case(2, token_advantages=has("token_advantages"))
+    whole, weighed = has("split"), has("importance_ratio")
+    ways = [(split, weighs) for split in (whole, False) for weighs in (weighed, False) if split or weighs]
+    third = tuple(case(3, split=split, weighs=weighs) for split, weighs in dict.fromkeys(ways))
+    return [(first,), (second,), *([third] if third else [])]
 
 
 def _case(
@@ -48,7 +55,8 @@ def _case(
     dtype: DType,
     supports: TargetSupport,
     token_advantages: bool = False,
-    split: Split | None = None,
+    split: bool = False,
+    weighs: bool = False,
 ) -> Case:
     random = np.random.default_rng(seed)
     shape = (len(_LENGTHS), _COLUMNS)
@@ -69,9 +77,10 @@ def _case(
             ref_logps=dtype.round(logps + kl) if beta else None,
             advantages=dtype.round(per_token if token_advantages else sizes[:, 0]),
             mask=mask,
+            importance_ratio=dtype.round(random.uniform(0.4, 1.6, shape)) if weighs else None,
         ),
         _spec(loss_type, level, beta),
-        Split() if split is None else split,
+        SPLIT if split else Split(),
     )
 
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
+from harness.identification.answers import Sheets
 from harness.identification.identify import Identification, identify
 from harness.judging import client_for, contestant
+from harness.outcome import TargetSupport
 from harness.plan import Plan
-from oracles.space.catalogue import everyday, whole
 
 _NOT_ASKED: Final = {
     "delta": "delta",
-    "importance_ratio": "importance ratios",
     "off_policy_mask": "the off-policy mask",
     "k3_bias_corrected": "the bias-corrected KL term",
     "k1": "k1",
@@ -23,22 +23,48 @@ _NOT_ASKED: Final = {
 
 @dataclass(frozen=True)
 class Survey:
-    """What a target computes, loss by loss; `not_asked` are options it has that no probe uses."""
+    """What a target computes, loss by loss.
 
+    `target` is what it is called on the command line; `lacks` says what it has not, where it has nothing of what
+    was asked for; `not_asked` are options it has that no probe uses.
+    """
+
+    target: str
     label: str
     found: tuple[Identification, ...]
+    lacks: str
     not_asked: tuple[str, ...]
 
 
 def survey(plan: Plan, target: str, every_formula: bool) -> Survey:
     """Identify every loss and level of a plan that a target has. Raises `TargetUnavailable`."""
-    catalogue = whole() if every_formula else everyday()
+    sheets = Sheets()
     with client_for(plan, target) as client:
         one = contestant(plan, target, client)
         found = tuple(
-            identify(one, loss_type, level, catalogue)
+            identify(one, loss_type, level, sheets, every_formula)
             for loss_type, level in product(plan.loss_types, plan.levels)
             if any(one.takes(loss_type, level, dtype) for dtype in plan.dtypes)
         )
-        not_asked = tuple(words for option, words in _NOT_ASKED.items() if option in one.facts.supports.options)
-    return Survey(one.facts.label, found, not_asked)
+    supports = one.facts.supports
+    return Survey(
+        target,
+        one.facts.label,
+        found,
+        lacks="" if found else _lacks(plan, supports),
+        not_asked=tuple(words for option, words in _NOT_ASKED.items() if option in supports.options),
+    )
+
+
+def _lacks(plan: Plan, supports: TargetSupport) -> str:
+    """Why nothing of a plan can be asked of a target."""
+    for kind, wanted, has in (
+        ("loss", plan.loss_types, supports.loss_types),
+        ("level", plan.levels, supports.levels),
+        ("dtype", [dtype.name for dtype in plan.dtypes], supports.dtypes),
+    ):
+        if not set(map(str, wanted)) & set(has):
+            if has:
+                return f"has no {kind} {', '.join(map(str, wanted))}; it has {', '.join(has)}"
+            return f"does not take what {', '.join(map(str, wanted))} needs; docs/targets.md lists the arguments"
+    return "has none of the losses at the levels that were asked for"

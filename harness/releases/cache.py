@@ -54,7 +54,17 @@ class Cache:
 
     def entry(self, distribution: str, version: str, tag: str) -> Entry:
         """The place of a distribution, as interpreters of a tag take it."""
-        return Entry(self, self.root / "releases" / tag / f"{distribution}-{version}")
+        return Entry(self, self._place(tag) / f"{distribution}-{version}")
+
+    def versions(self, distribution: str, tag: str) -> list[str]:
+        """The versions of a distribution that are there, in no order."""
+        prefix = f"{distribution}-"
+        names = [entry.name for entry in self._place(tag).glob(f"{prefix}*")]
+        # Another distribution's name may go on where this one's ends.
+        return [name.removeprefix(prefix) for name in names if name.removeprefix(prefix)[:1].isdigit()]
+
+    def _place(self, tag: str) -> Path:
+        return self.root / "releases" / tag
 
     @contextlib.contextmanager
     def locked(self, say: Say) -> Iterator[None]:

@@ -9,7 +9,7 @@ from typing import Final
 from harness.outcome import TargetFacts, TargetUnavailable
 from harness.releases.cache import Cache
 from harness.releases.fetching import Fetcher, Layer
-from harness.releases.interpreter import interpreter
+from harness.releases.interpreter import Interpreter, interpreter
 from harness.releases.libraries import LIBRARIES
 from harness.releases.release import Release
 
@@ -58,7 +58,7 @@ def overlay_of(target: str, python: str, offline: bool) -> Overlay:
 
 def laid_over(release: Release, python: str, offline: bool) -> Overlay:
     """A release and what it needs, laid over an interpreter. Raises `TargetUnavailable` as `overlay_of`."""
-    library, over = release.library, interpreter(python, _ASKED)
+    library, over = release.library, interpreter_for_releases(python)
     missing = [name for name in library.requires if name not in over.versions]
     if missing:
         raise TargetUnavailable(
@@ -70,3 +70,8 @@ def laid_over(release: Release, python: str, offline: bool) -> Overlay:
     wanted = {library.distribution: str(release.version)}
     wanted |= library.companions_of(release.version, over.versions)
     return Overlay(library.name, tuple(fetcher.layer(name, version) for name, version in wanted.items()))
+
+
+def interpreter_for_releases(python: str) -> Interpreter:
+    """An interpreter, and what it has of all that releases may need. Raises `TargetUnavailable`."""
+    return interpreter(python, _ASKED)

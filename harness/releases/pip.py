@@ -36,6 +36,7 @@ _KNOWN_VERSIONS: Final = re.compile(r"\(from versions: ([^)]*)\)")
 _PYTHON_BY_INDEX: Final = re.compile(r"(\S+) Requires-Python ([^;\n]+)")
 _PYTHON_BY_WHEEL: Final = re.compile(r"requires a different Python: \S+ not in '([^']+)'")
 _NO_CONNECTION: Final = re.compile(r"connection broken by '(.*)': /")
+_AVAILABLE: Final = re.compile(r"^Available versions: (.*)$", re.MULTILINE)
 _NEAREST: Final = 3
 
 
@@ -44,10 +45,30 @@ def install(distribution: str, version: str, folder: Path, over: Interpreter) ->
 
     Raises `TargetUnavailable`: of kind "unknown" when there is no such version, else "not_installed".
     """
-    command = [*_pip(over), "install", "--no-deps", "--only-binary", ":all:", "--target", str(folder)]
+    arguments = ("install", "--no-deps", "--only-binary", ":all:", "--target", str(folder), "--quiet")
+    ended = _run(over, *arguments, f"{distribution}=={version}")
+    if ended.returncode:
+        raise _failure(distribution, version, ended.stdout, over)
+
+
+def versions(distribution: str, over: Interpreter) -> list[Version]:
+    """The versions that there are wheels of for an interpreter: final ones that nobody has yanked.
+
+    Raises `TargetUnavailable`, of kind "not_installed", when pip cannot say.
+    """
+    ended = _run(over, "index", "versions", "--only-binary", ":all:", distribution)
+    listed = _AVAILABLE.search(ended.stdout)
+    if ended.returncode or listed is None:
+        what, hint = _unreached(distribution, ended.stdout, over) or (_last_words(ended.stdout), "")
+        raise TargetUnavailable("not_installed", f"the releases of {distribution} cannot be listed: {what}", hint)
+    # A user's settings may have pip list others, too.
+    return [one for one in _parsed(listed[1].split(", ")) if not one.is_prerelease]
+
+
+def _run(over: Interpreter, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if name not in _UNSET}
-    ended = subprocess.run(
-        [*command, "--quiet", f"{distribution}=={version}"],
+    return subprocess.run(
+        [*_pip(over), *arguments],
         env={**environment, **_SETTINGS},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -56,8 +77,6 @@ def install(distribution: str, version: str, folder: Path, over: Interpreter) ->
         errors="replace",
         check=False,
     )
-    if ended.returncode:
-        raise _failure(distribution, version, ended.stdout, over)
 
 
 def _pip(over: Interpreter) -> list[str]:
@@ -70,12 +89,6 @@ def _pip(over: Interpreter) -> list[str]:
 def _failure(distribution: str, version: str, output: str, over: Interpreter) -> TargetUnavailable:
     """What pip says, in one sentence with what to do about it."""
     name = f"{distribution} {version}"
-    if "No module named pip" in output:
-        return TargetUnavailable(
-            "not_installed",
-            f"{name} cannot be fetched: there is no pip, neither with lossgate nor in {over.path}",
-            f"{sys.executable} -m ensurepip",
-        )
     by_wheel = _PYTHON_BY_WHEEL.search(output)
     by_index = {found[1]: found[2].strip() for found in _PYTHON_BY_INDEX.finditer(output)}
     needed = by_wheel[1] if by_wheel is not None else by_index.get(version)
@@ -89,23 +102,32 @@ def _failure(distribution: str, version: str, output: str, over: Interpreter) ->
     if known is not None and known[1] != "none":
         nearest = ", ".join(_nearest(version, known[1].split(", ")))
         return TargetUnavailable("unknown", f"there is no {name}; the nearest are {nearest}")
+    unreached = _unreached(distribution, output, over)
+    if unreached is not None:
+        what, hint = unreached
+        return TargetUnavailable("not_installed", f"{name} cannot be fetched: {what}", hint)
+    said = _last_words(output)
+    return TargetUnavailable("not_installed", f"{name} cannot be fetched; {said}", details=output)
+
+
+def _unreached(distribution: str, output: str, over: Interpreter) -> tuple[str, str] | None:
+    """Why pip got nothing from an index, and what to do; None where it did."""
+    if "No module named pip" in output:
+        return f"there is no pip, neither with lossgate nor in {over.path}", f"{sys.executable} -m ensurepip"
     connection = _NO_CONNECTION.search(output)
     if connection is not None:
         reason = re.sub(r"['\"]\)*$", "", connection[1].rpartition(": ")[2])
-        return TargetUnavailable(
-            "not_installed",
-            f"{name} cannot be fetched: pip reaches no package index ({reason})",
-            "where there is a network, lossgate fetch fills the cache ahead of time",
-        )
-    if known is not None:
-        return TargetUnavailable(
-            "not_installed",
-            f"{name} cannot be fetched: pip finds no release of {distribution} at all",
-            "look at pip's settings (pip config list), and at the network",
-        )
+        what = f"pip reaches no package index ({reason})"
+        return what, "where there is a network, lossgate fetch fills the cache ahead of time"
+    if _KNOWN_VERSIONS.search(output) is not None or "No matching distribution found" in output:
+        what = f"pip finds no release of {distribution} at all"
+        return what, "look at pip's settings (pip config list), and at the network"
+    return None
+
+
+def _last_words(output: str) -> str:
     errors = [line.removeprefix("ERROR: ") for line in output.splitlines() if line.startswith("ERROR: ")]
-    said = errors[-1] if errors else (output.strip().splitlines() or ["nothing"])[-1]
-    return TargetUnavailable("not_installed", f"{name} cannot be fetched; pip says: {said}", details=output)
+    return f"pip says: {errors[-1] if errors else (output.strip().splitlines() or ['nothing'])[-1]}"
 
 
 def _nearest(version: str, known: Sequence[str]) -> list[str]:

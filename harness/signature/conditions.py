@@ -5,7 +5,7 @@ from __future__ import annotations
 from cases.regions import REGIONS
 from harness.signature.evidence import Where
 
-_MOSTLY = 0.9
+_MOSTLY = 0.5
 _NOT_WORTH_TELLING = 0.7
 _DISJOINT = {("row_empty", "batch_empty"): "a completion without tokens"}
 """Regions that no case is in together, with what they have in common."""
@@ -19,7 +19,7 @@ _NEGATED = {
 def condition(where: Where) -> str:
     """The narrowest region that holds all failing cases, where it says something; "" where none does.
 
-    A region in which nearly every case fails is "only"; one that merely holds them all is "only within".
+    A region where most cases do not fail may hold those that do by chance, and is not told.
     """
     if not where.failing_cases or where.failing_cases == where.judged_cases:
         return ""
@@ -38,7 +38,6 @@ def condition(where: Where) -> str:
     if not candidates:
         return ""
     judged, about = min(candidates, key=lambda one: one[0])
-    if judged > _NOT_WORTH_TELLING * where.judged_cases:
+    if judged > _NOT_WORTH_TELLING * where.judged_cases or where.failing_cases < _MOSTLY * judged:
         return ""
-    exact = where.failing_cases >= _MOSTLY * judged
-    return f"{'only' if exact else 'only within'}: {about}"
+    return f"only: {about}"

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 
@@ -115,10 +116,10 @@ def named_factor(cases: Sequence[tuple[Answered, Interval]]) -> str:
         return next(iter(left))
     low = max(interval.low for _, interval in cases)
     high = min(interval.high for _, interval in cases)
-    return _number(low, high) if low <= high and len(cases) >= _ENOUGH else ""
+    return short_number(low, high) if low <= high and len(cases) >= _ENOUGH else ""
 
 
-def _number(low: float, high: float) -> str:
+def short_number(low: float, high: float) -> str:
     """The shortest decimal number in a range, if it is short: a long one is no one's intention."""
     middle = (low + high) / 2
     for digits in range(1, _MOST_DIGITS + 1):
@@ -141,16 +142,58 @@ def row_quantities(one: Answered, row: int) -> Iterator[tuple[str, float]]:
         "its length / max_completion_length": length / one.case.spec.max_completion_length,
         "its advantage": float(batch.token_advantages[row][batch.mask[row]][0]),
         "its length squared": float(length * length),
+        "sqrt(its length)": math.sqrt(length),
+        "its length / (its length + 1)": length / (length + 1),
+        "its length / longest completion": length / int(filled.max()),
+        "its length / (T + 1)": length / (columns + 1),
     }
+    if length > 1:
+        named["its length / (its length - 1)"] = length / (length - 1)
+    named |= _of_micro_batch(one, row)
+    ratio = batch.token_importance_ratio
+    if ratio is not None:
+        named["its importance ratio"] = float(ratio[row][batch.mask[row]][0])
     yield from named.items()
     for name, value in named.items():
         if value:
             yield f"1 / ({name})", 1.0 / value
 
 
+def _of_micro_batch(one: Answered, row: int) -> dict[str, float]:
+    """What a completion's factor is where its micro-batch is counted twice, or cut in two halves."""
+    batch = one.case.batch
+    micro = next(part for rank in one.case.split.judged(batch.rows) for part in rank if row in part)
+    middle = len(micro) // 2
+    half = micro if not middle else micro[:middle] if row in micro[:middle] else micro[middle:]
+    tokens, own = (int(batch.lengths[list(rows)].sum()) for rows in (micro, half))
+    halves = 2 if middle else 1
+    chunks = {
+        f"the tokens of its micro-batch / ({size}-completion chunks x those of its chunk)": tokens
+        / (count * in_chunk)
+        for size, count, in_chunk in _chunks(batch.lengths, micro, row)
+    }
+    return {
+        **chunks,
+        "the tokens of its micro-batch": float(tokens),
+        "the completions of its micro-batch": float(len(micro)),
+        "the tokens of its micro-batch / those of its half of it": tokens / own,
+        "the tokens of its micro-batch / (2 x those of its half of it)": tokens / (halves * own),
+        "the completions of its micro-batch / those of its half of it": len(micro) / len(half),
+    }
+
+
+def _chunks(lengths: Any, micro: Sequence[int], row: int) -> Iterator[tuple[int, int, int]]:
+    """Sizes of chunks that a micro-batch may be cut into, how many there are, and the tokens of a completion's."""
+    for size in (2, 4, 8):
+        parts = [list(micro[start : start + size]) for start in range(0, len(micro), size)]
+        own = next(part for part in parts if row in part)
+        yield size, len(parts), int(lengths[own].sum())
+
+
 def named_row_factor(cases: Sequence[Answered]) -> str:
     """The quantity of a completion that its gradient's factor is, in all completions of all cases."""
     left: dict[str, None] | None = None
+    differs = False
     for one in cases:
         if one.expectation.undecided or one.expectation.gradient_overflows.any():
             continue
@@ -158,9 +201,10 @@ def named_row_factor(cases: Sequence[Answered]) -> str:
         if not factors:
             return ""
         for row, interval in factors:
+            differs = differs or 1.0 not in interval
             fitting = dict.fromkeys(name for name, value in row_quantities(one, row) if value in interval)
             left = fitting if left is None else {name: None for name in left if name in fitting}
-    return next(iter(left)) if left else ""
+    return next(iter(left)) if left and differs else ""
 
 
 def tells(one: Answered) -> bool:

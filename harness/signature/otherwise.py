@@ -12,7 +12,7 @@ import numpy as np
 from cases.batch import Mask
 from cases.case import Case
 from cases.dtypes import FloatArray
-from cases.spec import KLEstimator, Level, LossType
+from cases.spec import KLEstimator, Level, LossSpec, LossType
 from cases.split import Split
 
 
@@ -21,7 +21,9 @@ def otherwise(case: Case) -> Iterator[tuple[str, Case]]:
     for make in (_options, _inputs, _numbers, _clamps):
         for words, changed in make(case):
             try:
-                other = changed if isinstance(changed, Case) else replace(case, **changed)
+                fields = changed.get("spec")
+                spec = replace(case.spec, **fields) if isinstance(fields, dict) else fields or case.spec
+                other = replace(case, **{**changed, "spec": spec})
             except ValueError:
                 # A case that there cannot be, such as a KL term without a reference.
                 continue
@@ -91,28 +93,92 @@ def _inputs(case: Case) -> Iterator[tuple[str, dict[str, Any]]]:
     elif batch.rows == batch.columns:
         across = np.broadcast_to(batch.advantages, batch.mask.shape).copy()
         yield "advantages spread along tokens instead of completions", {"batch": replace(batch, advantages=across)}
+    if batch.sampling_logps is not None:
+        yield "sampling_logps taken for old_logps", {"batch": replace(batch, old_logps=batch.sampling_logps)}
+    yield from _advantages(case)
+    if case.spec.off_policy_mask_threshold is not None:
+        kept = batch.mask & ~_dropped(case)
+        yield (
+            "what the off-policy mask drops is masked, and counts nowhere",
+            {"batch": replace(batch, mask=kept), "spec": replace(case.spec, off_policy_mask_threshold=None)},
+        )
     for words, mask in (
         ("mask ignored", np.ones_like(batch.mask)),
+        ("tokens with an advantage of 0 masked", batch.mask & (batch.token_advantages != 0)),
+        ("tokens with an advantage below 0 masked", batch.mask & (batch.token_advantages >= 0)),
+        ("the first token of each completion masked", batch.mask & (np.cumsum(batch.mask, axis=1) > 1)),
+        ("all but the first token of each completion masked", batch.mask & (np.cumsum(batch.mask, axis=1) == 1)),
+        ("all but the last token of each completion masked", batch.mask & ~_without_last(batch.mask)),
         ("the last token of each completion masked", _without_last(batch.mask)),
+        ("mask taken as a prefix of its length", _prefix(batch.mask)),
+        ("mask taken as a suffix of its length", _prefix(batch.mask)[:, ::-1].copy()),
         ("mask shifted left by one", _shifted(batch.mask, -1)),
         ("mask shifted right by one", _shifted(batch.mask, 1)),
     ):
         yield words, {"batch": replace(batch, mask=mask)}
 
 
+def _advantages(case: Case) -> Iterator[tuple[str, dict[str, Any]]]:
+    batch = case.batch
+    given = batch.advantages
+    for words, values in (
+        ("advantages without their sign", np.abs(given)),
+        ("advantages replaced by their sign", np.sign(given)),
+        ("advantages below 0 taken for 0", np.maximum(given, 0.0)),
+        ("advantages above 0 taken for 0", np.minimum(given, 0.0)),
+        ("advantages squared", given * given),
+        ("an advantage of 1 everywhere", np.ones_like(given)),
+    ):
+        yield words, {"batch": replace(batch, advantages=batch.dtype.round(values))}
+
+
+def _dropped(case: Case) -> Mask:
+    """Tokens of completions that the off-policy mask drops, of negative advantages."""
+    batch, threshold = case.batch, case.spec.off_policy_mask_threshold
+    assert threshold is not None, "asked of a case with an off-policy mask"
+    sampled = batch.old_logps if batch.sampling_logps is None else batch.sampling_logps
+    drift = _row_mean((batch.logps if sampled is None else sampled) - batch.logps, batch.mask)
+    dropped: Mask = (drift > threshold)[:, None] & (batch.token_advantages < 0)
+    return dropped
+
+
+_OWN = {
+    LossType.SAPO: ("sapo_temperature_pos", "sapo_temperature_neg"),
+    LossType.VESPO: ("vespo_k_pos", "vespo_lambda_pos", "vespo_k_neg", "vespo_lambda_neg"),
+}
+
+
 def _numbers(case: Case) -> Iterator[tuple[str, dict[str, Any]]]:
     spec, batch = case.spec, case.batch
 
     def with_spec(**fields: Any) -> dict[str, Any]:
-        return {"spec": replace(spec, **fields)}
+        return {"spec": fields}
 
     if spec.loss_type.clips:
         yield (
             "ratio clipped to [exp(-epsilon_low), exp(epsilon_high)]",
             with_spec(epsilon_low=-math.expm1(-spec.epsilon_low), epsilon_high=math.expm1(spec.epsilon_high)),
         )
+        yield "ratio clipped below at 1 / (1 + epsilon_low)", with_spec(epsilon_low=1 - 1 / (1 + spec.epsilon_low))
+        yield (
+            "ratio clipped above at 1 / (1 - epsilon_low)",
+            with_spec(epsilon_high=1 / (1 - spec.epsilon_low) - 1),
+        )
+        yield (
+            "ratio clipped above at epsilon_high, not 1 + epsilon_high",
+            with_spec(epsilon_high=spec.epsilon_high - 1),
+        )
+        yield (
+            "ratio clipped below at epsilon_low, not 1 - epsilon_low",
+            with_spec(epsilon_low=1 - spec.epsilon_low),
+        )
     if spec.loss_type is LossType.DR_GRPO:
         yield "max_completion_length ignored, T in its place", with_spec(max_completion_length=batch.columns)
+    plain = LossSpec(spec.loss_type)
+    own = {name: getattr(plain, name) for name in _OWN.get(spec.loss_type, ())}
+    if own:
+        told = ", ".join(f"{value:g}" for value in own.values())
+        yield f"{spec.loss_type}'s own parameters ignored, {told} in their place", with_spec(**own)
     if spec.loss_type is LossType.SAPO:
         pos, neg = spec.sapo_temperature_pos, spec.sapo_temperature_neg
         yield "sapo's temperatures exchanged", with_spec(sapo_temperature_pos=neg, sapo_temperature_neg=pos)
@@ -155,6 +221,12 @@ def _row_mean(values: FloatArray, mask: Mask) -> FloatArray:
     lengths = np.maximum(mask.sum(axis=1), 1)
     mean: FloatArray = np.where(mask, values, 0.0).sum(axis=1) / lengths
     return mean
+
+
+def _prefix(mask: Mask) -> Mask:
+    columns = np.arange(mask.shape[1])
+    prefix: Mask = columns < mask.sum(axis=1)[:, None]
+    return prefix
 
 
 def _without_last(mask: Mask) -> Mask:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -82,11 +82,17 @@ def _told(point: Variant, asked: Variant) -> str:
     """That it computes a loss of another name, else what it does otherwise."""
     name, before = name_of(point), name_of(asked)
     if name and name != before:
-        beside = [words for words in point.differences(asked) if words in _beside(point)]
-        return ", ".join([f"computes {name}", *beside])
-    return ", ".join(point.differences(asked))
+        return ", ".join([f"computes {name}", *_differences(point, asked, _BESIDE)])
+    return ", ".join(_differences(point, asked, AXES))
 
 
-def _beside(point: Variant) -> tuple[str, ...]:
-    """What a name does not say."""
-    return point.kl.words, point.placement.words, point.rows.words, point.weighting.words
+def _differences(point: Variant, asked: Variant, axes: Sequence[str]) -> Iterator[str]:
+    for axis in AXES:
+        if axis in axes and getattr(point, axis) is not getattr(asked, axis):
+            yield f"{_SUBJECTS.get(axis, '')}{getattr(point, axis).words}"
+
+
+_BESIDE = ("kl", "placement", "rows", "weighting")
+"""What a name does not say."""
+
+_SUBJECTS = {"kl": "KL term: ", "placement": "KL term "}

@@ -19,7 +19,14 @@ def quantities(case: Case) -> Iterator[tuple[str, float]]:
         yield name, value
     for name, value in named.items():
         if value:
-            yield f"1/{name}" if "/" not in name else f"1/({name})", 1.0 / value
+            yield _reciprocal(name), 1.0 / value
+
+
+def _reciprocal(name: str) -> str:
+    above, _, below = name.partition("/")
+    if not below:
+        return f"1/{name}"
+    return f"1/({name})" if set(name) & set("( ") or "/" in below else f"{below}/{above}"
 
 
 _CONSTANTS = ((("-1"), -1.0), ("2", 2.0), ("1/2", 0.5), ("0", 0.0))
@@ -38,11 +45,24 @@ def _named(case: Case) -> Iterator[tuple[str, float]]:
     yield "B", float(rows)
     yield "T", float(batch.columns)
     yield "sqrt((B - 1)/B)", math.sqrt((rows - 1) / rows)
+    yield "B/(B + 1)", rows / (rows + 1)
+    if rows > 1:
+        yield "B/(B - 1)", rows / (rows - 1)
     yield "max_completion_length", float(spec.max_completion_length)
     if spec.beta:
         yield "beta", spec.beta
     if tokens:
+        longest = int(batch.lengths[step].max())
+        advantages = batch.token_advantages[step][batch.mask[step]]
         yield "N", float(tokens)
+        yield "N/(N + 1)", tokens / (tokens + 1)
+        yield "sqrt(N)", math.sqrt(tokens)
+        yield "longest completion", float(longest)
+        yield "T/longest completion", batch.columns / longest
+        yield "max_completion_length/longest completion", spec.max_completion_length / longest
+        yield "N/(B longest completion)", tokens / (rows * longest)
+        for words, counted in (("other than 0", advantages != 0), ("above 0", advantages > 0)):
+            yield f"N/(tokens with an advantage {words})", tokens / max(int(counted.sum()), 1)
         yield "N/B", tokens / rows
         yield "N/(B T)", tokens / (rows * batch.columns)
         yield "N/(generation batch)", tokens / float(batch.tokens)

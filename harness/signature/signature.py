@@ -10,14 +10,18 @@ from typing import Final
 import numpy as np
 
 from cases.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
+from harness.signature.again import again
 from harness.signature.conditions import condition
 from harness.signature.evidence import Answered, Evidence
 from harness.signature.explanation import Explanation, share
 from harness.signature.factors import MOSTLY, factor_words, named_row_factor, tells
+from harness.signature.fitting import fitted
 from harness.signature.off_policy import off_policy
 from harness.signature.otherwise import otherwise
 from harness.signature.points import points
+from harness.signature.slips import slips
 from harness.signature.terms import named_terms
+from harness.signature.tokens import tokens
 from oracles.contract import Contract
 from oracles.expectation import expect
 from reports.records import Verdict
@@ -62,12 +66,16 @@ def signature(evidence: Evidence) -> Signature:
         _not_finite,
         points,
         _otherwise,
+        slips,
+        again,
         off_policy,
         _factor,
         _row_factor,
         _terms,
+        fitted,
         _masked,
         _precision,
+        tokens,
     ):
         found = list(explain(evidence))
         whole = next((one for one in found if one.share == 1.0), None)
@@ -147,11 +155,12 @@ def _terms(evidence: Evidence) -> Iterator[Explanation]:
 def _everywhere_or_where(evidence: Evidence, name: Callable[[Sequence[Answered]], str]) -> Iterator[Explanation]:
     """Words that hold for conforming cases too, whose quantity is 1; else those of a region of input space."""
     failing = [one for one in evidence.numbers if tells(one)]
+    everywhere = name([*failing, *(one for one in evidence.conforming if tells(one))])
+    if everywhere:
+        yield Explanation(everywhere, 1.0)
+        return
     words = name(failing)
     if not words:
-        return
-    if name([*failing, *(one for one in evidence.conforming if tells(one))]) == words:
-        yield Explanation(words, 1.0)
         return
     where = condition(evidence.where)
     if where:
@@ -182,14 +191,27 @@ def _precision(evidence: Evidence) -> Iterator[Explanation]:
 
 
 def _scatters(cases: Sequence[Answered]) -> bool:
-    """Whether relative errors of gradient elements have both signs, as roundings do."""
-    signs = []
+    """Whether relative errors have both signs, as roundings do: for positive and for negative advantages apart."""
+    signs: dict[str, list[float]] = {}
     for one in cases:
-        exact = one.expectation.gradients[0]
         assert one.outcome.gradient is not None, "asked of numbers only"
-        off = np.abs(one.outcome.gradient - exact.high) > exact.bound
-        signs += list(np.sign((one.outcome.gradient - exact.high) * exact.high)[off])
-    return len(signs) >= 4 and min(signs.count(1.0), signs.count(-1.0)) >= 0.1 * len(signs)
+        assert one.outcome.loss is not None, "asked of numbers only"
+        exact, got, advantages = (
+            one.expectation.gradients[0],
+            one.outcome.gradient,
+            one.case.batch.token_advantages,
+        )
+        off = np.abs(got - exact.high) > exact.bound
+        for sign, error in zip(np.sign(advantages[off]), ((got - exact.high) * exact.high)[off], strict=True):
+            signs.setdefault(f"gradient {sign}", []).append(float(np.sign(error)))
+        total = one.expectation.loss
+        if abs(one.outcome.loss - total.high[0]) > total.bound[0]:
+            signs.setdefault("loss", []).append(float(np.sign((one.outcome.loss - total.high[0]) * total.high[0])))
+    many = [found for found in signs.values() if len(found) >= _ENOUGH_SIGNS]
+    return bool(many) and all(min(one.count(1.0), one.count(-1.0)) >= 0.1 * len(one) for one in many)
+
+
+_ENOUGH_SIGNS: Final = 4
 
 
 def _seen(evidence: Evidence) -> str:

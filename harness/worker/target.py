@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .source import Source
+
 LOSS_TYPES = ("grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo", "luspo", "vespo", "gmpo")
 LEVELS = ("token", "sequence")
 OPTIONS = (
@@ -187,7 +189,8 @@ class Target(ABC):
 
     `label` names it with its version; `conventions` are what it settles of what papers leave open, by the names of
     `cases/conventions.py`; `conventions_by_loss` has what is otherwise for one loss ("cispo"), or for one loss at
-    one level ("grpo/sequence"); `replaced` says in words what of the library does not run as its users run it.
+    one level ("grpo/sequence"); `replaced` says in words what of the library does not run as its users run it;
+    `source` is where the loss is written, if that is known.
     """
 
     label: str
@@ -196,6 +199,7 @@ class Target(ABC):
     conventions: Mapping[str, Any]
     conventions_by_loss: Mapping[str, Mapping[str, Any]] = {}
     replaced: tuple[str, ...] = ()
+    source: Source | None = None
 
     def refusal(self, case: TensorCase) -> str | None:
         """Why a case is not supported, or None when it is; asked before `loss`."""
@@ -230,4 +234,5 @@ class Target(ABC):
             "conventions": dict(self.conventions),
             "conventions_by_loss": {loss: dict(own) for loss, own in self.conventions_by_loss.items()},
             "replaced": self.replaced,
+            "source": None if self.source is None else {"file": self.source[0], "line": self.source[1]},
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from itertools import product
 
@@ -39,8 +40,8 @@ _WHOLE = (
     Ratio,
     Surrogate,
     KL,
-    (Placement.WITH_POLICY, Placement.TOKEN_MEAN),
-    (Rows.COUNTED,),
+    Placement,
+    (Rows.COUNTED, Rows.NOT_COUNTED),
     (Weighting.POLICY,),
 )
 
@@ -55,6 +56,11 @@ def everyday() -> tuple[Variant, ...]:
 def whole() -> tuple[Variant, ...]:
     """The everyday points, and every combination of choices otherwise, each formula once."""
     return tuple(dict.fromkeys((*everyday(), *_distinct(product(*_WHOLE)))))
+
+
+def weighted(point: Variant) -> tuple[Variant, ...]:
+    """A point and what it would be with importance ratios on other terms, each formula once."""
+    return tuple(dict.fromkeys(canonical(replace(point, weighting=weighting)) for weighting in Weighting))
 
 
 def _distinct(points: object) -> tuple[Variant, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from oracles.space.variant import KL, Aggregation, Placement, Ratio, Rows, Surrogate, Variant
+from oracles.space.variant import KL, Aggregation, Placement, Ratio, Rows, Surrogate, Variant, Weighting
 
 _OWN_RATIO: Final = (Surrogate.GAMMA, Surrogate.GEOMETRIC, Surrogate.REINFORCE)
 _DETACHED: Final = (
@@ -16,6 +16,18 @@ _DETACHED: Final = (
     Surrogate.DETACHED,
     Surrogate.CLIP_DETACHED,
 )
+_CLIPS: Final = (
+    Surrogate.CLIP,
+    Surrogate.DUAL_CLIP,
+    Surrogate.UNCLIPPED,
+    Surrogate.CLIP_BY_LOW,
+    Surrogate.CLIP_BY_HIGH,
+    Surrogate.CLIP_SWAPPED,
+    Surrogate.CLIP_ALONE,
+    Surrogate.CLIP_LARGER,
+    Surrogate.CLIP_PASSING,
+)
+_ABOVE_ONE: Final = (Surrogate.CAP_ABOVE_ONE, Surrogate.DETACHED, Surrogate.CLIP_DETACHED)
 _WITH_RATIO: Final = (KL.K3_BIAS_CORRECTED, KL.K3_RATIO_DETACHED, KL.K3_CORRECTS_DETACHED, KL.K3_DIVIDED)
 _TOKEN_MEANS: Final = (Aggregation.TOKEN_MEAN, Aggregation.STEP_TOKEN_MEAN)
 _ROWLESS: Final = (*_TOKEN_MEANS, Aggregation.CONSTANT_ALONE, Aggregation.TOKEN_SUM)
@@ -31,7 +43,20 @@ class Identity:
 
 
 def _no_kl(one: Variant) -> Variant:
-    return replace(one, placement=Placement.WITH_POLICY) if one.kl is KL.NONE else one
+    if one.kl is not KL.NONE:
+        return one
+    weighting = Weighting.POLICY if one.weighting is Weighting.BOTH else one.weighting
+    return replace(one, placement=Placement.WITH_POLICY, weighting=weighting)
+
+
+def _ratio_of_one(one: Variant) -> Variant:
+    if one.ratio is not Ratio.ON_POLICY:
+        return one
+    if one.surrogate in _CLIPS:
+        one = replace(one, surrogate=Surrogate.CLIP)
+    if one.surrogate in _ABOVE_ONE:
+        one = replace(one, surrogate=Surrogate.REINFORCE)
+    return replace(one, kl=KL.K3) if one.kl is KL.K3_RATIO_DETACHED else one
 
 
 def _own_ratio(one: Variant) -> Variant:
@@ -68,7 +93,8 @@ def _one_piece(one: Variant) -> Variant:
 
 
 IDENTITIES: Final = (
-    Identity("without a KL term, its placement says nothing", _no_kl),
+    Identity("without a KL term, its placement says nothing, nor whether it is weighed", _no_kl),
+    Identity("a ratio of 1 lies inside every clip, and leaves what it multiplies as it is", _ratio_of_one),
     Identity(
         "vespo, gmpo and REINFORCE have a ratio of their own, or none: both levels are one formula", _own_ratio
     ),

@@ -77,6 +77,13 @@ def name_of(variant: Variant) -> str:
     return ""
 
 
+def loss_of(variant: Variant) -> tuple[LossType, Level] | None:
+    """The loss and level that have a point's policy term and aggregation, where there are any."""
+    bare = canonical(Variant(variant.aggregation, variant.ratio, variant.surrogate))
+    losses = ((loss_type, level) for level in Level for loss_type in LossType)
+    return next((loss for loss in losses if variant_of(LossSpec(*loss)) == bare), None)
+
+
 def _named() -> dict[Variant, str]:
     names: dict[Variant, str] = {}
     for loss_type in LossType:

@@ -18,6 +18,7 @@ from oracles.kl import kl_term
 from oracles.operations import clip, exp, minimum, stop_gradient
 from oracles.ratios import ratios
 from oracles.scalar import Scalar
+from oracles.slips.steps import Steps
 from oracles.space.variant import KL, Aggregation, Placement, Ratio, Rows, Surrogate, Variant, Weighting
 from oracles.terms import clipped_surrogate, keeps
 
@@ -38,29 +39,60 @@ class Pieces:
 
     def loss(self, variant: Variant) -> Scalar:
         """The loss of a point."""
+        policy, divergence = self._loss_terms(variant)
+        beta = self._formula.parameters.beta
+        return policy if divergence is None or beta is None else policy + beta * divergence
+
+    def may_lose(self, variant: Variant, loss: float) -> bool:
+        """Whether the loss of a point may be a number, within twice its bound: quick, to rule most points out."""
+        policy, divergence = self._loss_terms(variant)
+        beta = self._formula.parameters.beta
+        value, radius = policy.mid, policy.radius
+        if divergence is not None and beta is not None:
+            kl = beta.mid * divergence.mid
+            # beta, the product and the sum are rounded too.
+            radius += beta.mid * divergence.radius + self._case.batch.dtype.unit_roundoff * (
+                abs(value) + 4 * abs(kl)
+            )
+            value += kl
+        return abs(loss - value) <= 2.0 * radius
+
+    def _loss_terms(self, variant: Variant) -> tuple[Scalar, Scalar | None]:
+        """The policy terms as one number, and the KL terms without beta, where there are any."""
         policy = self._once(
             ("policy", variant.surrogate, variant.ratio, variant.weighting, variant.aggregation, variant.rows),
             lambda: self._aggregated(self._policy(variant), variant.aggregation, variant.rows),
         )
-        beta = self._formula.parameters.beta
-        if variant.kl is KL.NONE or beta is None:
-            return policy
-        divergence = self._once(
-            (
-                "kl",
-                variant.kl,
-                self._kl_ratio(variant),
-                variant.weighting,
-                self._kl_aggregation(variant),
-                variant.rows,
-            ),
-            lambda: self._aggregated(self._kl(variant), self._kl_aggregation(variant), variant.rows),
+        if variant.kl is KL.NONE or self._formula.parameters.beta is None:
+            return policy, None
+        aggregation = self._kl_aggregation(variant)
+        return policy, self._once(
+            ("kl", variant.kl, self._kl_ratio(variant), variant.weighting, aggregation, variant.rows),
+            lambda: self._aggregated(self._kl(variant), aggregation, variant.rows),
         )
-        return policy + beta * divergence
 
     def expectation(self, variant: Variant) -> Expectation:
         """What an implementation of a point answers: loss and gradient, with their bounds."""
-        return expectation_of(self._case, self._formula, self.loss(variant))
+        return self.expected(self.loss(variant))
+
+    def expected(self, loss: Scalar) -> Expectation:
+        """What an implementation of a loss over this formula answers."""
+        return expectation_of(self._case, self._formula, loss)
+
+    def written(self, steps: Steps, variant: Variant) -> Scalar:
+        """The loss whose terms are formed by other steps, put together as a point puts its own together."""
+        formula = self._formula
+        policy: list[tuple[Scalar, ...]] = []
+        divergence: list[tuple[Scalar, ...]] = []
+        for completion in self._completions:
+            own, kl = steps.terms(completion, formula) if completion else ((), ())
+            policy.append(own)
+            divergence.append(kl)
+        whole = self._aggregated(tuple(policy), variant.aggregation, variant.rows)
+        beta = formula.parameters.beta
+        if beta is None:
+            return whole
+        return whole + beta * self._aggregated(tuple(divergence), self._kl_aggregation(variant), variant.rows)
 
     @property
     def positions(self) -> Iterable[tuple[int, int]]:
@@ -105,9 +137,14 @@ class Pieces:
 
     def _under(self, conventions: dict[str, Any] | None = None, **spec: Any) -> Formula:
         """The formula on the same tape, with other hyper-parameters."""
-        own = replace(self._case.spec, **spec)
-        own = replace(own, conventions=replace(own.conventions, **(conventions or {})))
-        return replace(self._formula, parameters=Parameters(own, self._formula.tape))
+        changed = conventions or {}
+
+        def make() -> Formula:
+            own = replace(self._case.spec, **spec)
+            own = replace(own, conventions=replace(own.conventions, **changed))
+            return replace(self._formula, parameters=Parameters(own, self._formula.tape))
+
+        return self._once(("under", *changed.items(), None, *spec.items()), make)
 
     def _ratios(self, ratio: Ratio) -> Terms:
         def make() -> Terms:
@@ -141,13 +178,22 @@ class Pieces:
         return tuple(tuple(make(completion)) if completion else () for completion in self._completions)
 
     def _policy(self, variant: Variant) -> Terms:
+        ignored = variant.weighting is Weighting.NONE
+        if variant.surrogate is Surrogate.GAMMA:
+            # vespo has the importance ratio in its weight.
+            return self._kept(self._once(("gamma", ignored), lambda: self._gamma(ignored)))
         terms: Terms = self._once(
             ("surrogate", variant.surrogate, variant.ratio),
             lambda: self._surrogates(variant.surrogate, self._ratios(variant.ratio)),
         )
-        # vespo has the importance ratio in its weight.
-        weighs = variant.weighting is not Weighting.NONE and variant.surrogate is not Surrogate.GAMMA
-        return self._kept(self._weighted(terms) if weighs else terms)
+        return self._kept(terms if ignored else self._weighted(terms))
+
+    def _gamma(self, unweighted: bool) -> Terms:
+        def terms(completion: Completion) -> list[Scalar]:
+            tokens = (replace(one, importance_ratio=None) for one in completion)
+            return vespo.policy_terms(Completion(tuple(tokens)) if unweighted else completion, self._formula)
+
+        return self._each(terms)
 
     def _kept(self, terms: Terms) -> Terms:
         if self._case.spec.off_policy_mask_threshold is None:
@@ -179,8 +225,6 @@ class Pieces:
         match surrogate:
             case Surrogate.SOFT_GATE:
                 return sapo.policy_terms(completion, ratio, self._formula)
-            case Surrogate.GAMMA:
-                return vespo.policy_terms(completion, self._formula)
             case Surrogate.GEOMETRIC:
                 return gmpo.policy_terms(completion, self._formula)
             case Surrogate.CAP | Surrogate.CAP_TWO_SIDED:

@@ -27,11 +27,19 @@ SAID = {
     "ratio_detached": ("grpo", "policy term without a gradient"),
     "old_is_self": ("grpo", "a ratio of 1, old_logps ignored"),
     "importance_on_kl": ("grpo", "importance ratio on the policy term and the KL term"),
-    "off_mask_sign": ("grpo", "off-policy mask drops other tokens than it should"),
-    "share_no_div": ("grpo", "loss and gradient x accumulation_steps; only within: several accumulation steps"),
+    "off_mask_sign": ("grpo", "off-policy mask takes the drift with the wrong sign"),
+    "share_no_div": ("grpo", "loss and gradient x accumulation_steps; only: several accumulation steps"),
     "adv_sign": ("grpo", "advantages with the wrong sign"),
     "adv_bf16": ("grpo", "something is computed in half precision"),
     "scale_1e-3": ("grpo", "loss and gradient x 1.001"),
+    "dr_maxlen": ("dr_grpo", "loss and gradient x max_completion_length/longest completion"),
+    "k3_clamp10": ("grpo", "KL estimate clamped to 10"),
+    "eps_0.2001": ("grpo", "epsilon_low and epsilon_high larger by 0.0001"),
+    "delta_negative_only": ("grpo", "delta acts for negative advantages alone"),
+    "sapo_at_ratio": ("sapo", "sapo's gate at the ratio, not at ratio - 1"),
+    "vespo_mean": ("vespo", "vespo's log W is the mean over the tokens, not their sum"),
+    "off_mask_edits_mask": ("grpo", "what the off-policy mask drops is masked, and counts nowhere"),
+    "bf16_accum": ("grpo", "something is computed in half precision"),
 }
 
 

@@ -110,8 +110,42 @@ def test_the_targets_of_the_file_are_judged_where_none_is_named(
     ],
 )
 def test_a_wrong_file_is_told_by_entry_and_key(text: str, message: str, hint: str, tmp_path: Path) -> None:
-    """The sentence names the file, the entry and the key; a near miss is named."""
+    """The sentence names the file, the line, the entry and the key; a near miss is named."""
     with pytest.raises(UsageError, match=message) as caught:
         loaded(tmp_path, text)
-    assert str(tmp_path / "lossgate.toml") in caught.value.message
+    line = text.rstrip().count("\n") + 1
+    assert caught.value.message.startswith(f"{tmp_path / 'lossgate.toml'}, line {line}: ")
     assert hint in caught.value.hint
+
+
+EXPECT = 'expect = [{ target = "trl", reason = "because" }]'
+
+
+def test_a_section_of_pyproject_is_a_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is read where there is no lossgate.toml, and where it is named; line numbers are the file's."""
+    monkeypatch.chdir(tmp_path)
+    pyproject = tmp_path / "pyproject.toml"
+    pyproject.write_text(f'[project]\nname = "fork"\n\n[tool.lossgate]\ntargets = ["trl"]\n{EXPECT}\n')
+    for config in (Config.load(None), Config.load(pyproject)):
+        assert config.targets == ("trl",)
+        assert [entry.reason for entry in config.expect.entries] == ["because"]
+        assert config.file.name == "pyproject.toml"
+        assert config.note == ""
+    pyproject.write_text('[project]\nname = "fork"\n\n[tool.lossgate]\ntagets = ["trl"]\n')
+    with pytest.raises(UsageError, match=r"pyproject\.toml, line 5: no key 'tagets'"):
+        Config.load(None)
+
+
+def test_lossgate_toml_comes_before_pyproject(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where both have content one is read, and it is said which; a pyproject of others is not mentioned."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lossgate.toml").write_text('targets = ["liger"]\n')
+    pyproject = tmp_path / "pyproject.toml"
+    pyproject.write_text('[tool.lossgate]\ntargets = ["trl"]\n')
+    config = Config.load(None)
+    assert config.targets == ("liger",)
+    assert config.note == "lossgate.toml is read; [tool.lossgate] in pyproject.toml is not"
+    pyproject.write_text("[tool.other]\n")
+    assert Config.load(None).note == ""
+    with pytest.raises(UsageError, match=r"has no \[tool\.lossgate\]"):
+        Config.load(pyproject)

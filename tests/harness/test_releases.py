@@ -23,6 +23,7 @@ from harness.releases.cache import Cache
 from harness.releases.interpreter import Interpreter
 from harness.releases.libraries import LIBRARIES
 from harness.releases.overlay import Overlay, overlay_of
+from harness.releases.span import Span
 
 COMMAND = Path(sys.executable).with_name("lossgate")
 RELEASE = "liger==0.8.0"
@@ -467,3 +468,62 @@ def test_the_page_says_from_which_release_on() -> None:
     page = " ".join((Path(__file__).parents[2] / "docs" / "releases.md").read_text().split())
     for library in LIBRARIES.values():
         assert f"`{library.name}` from {library.first}" in page
+
+
+YANKED = '<a href="{name}" data-yanked="it is broken">{name}</a>\n'
+LINK = '<a href="{name}">{name}</a>\n'
+
+
+@pytest.fixture
+def several(wheels: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What pip knows of are five releases: one yanked, one no final one."""
+    names = [make_wheel(wheels, "liger-kernel", f"0.8.{last}", FILES).name for last in ("1", "2", "10", "11rc1")]
+    names += [path.name for path in wheels.glob("*-0.8.0-*.whl")]
+    links = [(YANKED if "-0.8.2-" in name else LINK).format(name=name) for name in names]
+    page = wheels / "links.html"
+    page.write_text(f"<!DOCTYPE html><html><body>{''.join(links)}</body></html>")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(page))
+    return wheels
+
+
+def spanned(text: str, offline: bool = False) -> list[str]:
+    """The releases of a range."""
+    return [str(one.version) for one in Span.of("liger", text).releases(sys.executable, offline)]
+
+
+@pytest.mark.usefixtures("several")
+def test_the_releases_of_a_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the order of versions, ends included, without what is yanked or no final one, unless it is an end."""
+    assert spanned("0.8.0..") == ["0.8.0", "0.8.1", "0.8.10"]
+    assert spanned("0.8.1..0.8.10") == ["0.8.1", "0.8.10"]
+    assert spanned("0.8.2..0.8.10") == ["0.8.2", "0.8.10"]
+    assert spanned("..0.8.1") == ["0.8.0", "0.8.1"]
+    monkeypatch.setenv("PIP_PRE", "1")
+    assert spanned("0.8.0..") == ["0.8.0", "0.8.1", "0.8.10"]
+    with pytest.raises(TargetUnavailable, match=r"there is no liger-kernel 0\.8\.7; the nearest are") as caught:
+        spanned("0.8.0..0.8.7")
+    assert caught.value.kind == "unknown"
+
+
+@pytest.mark.usefixtures("several")
+def test_the_releases_of_a_range_offline() -> None:
+    """Those that the cache has; an end that it lacks is named with the command that fetches it."""
+    overlay("liger==0.8.0")
+    overlay("liger==0.8.10")
+    assert spanned("0.8.0..", offline=True) == ["0.8.0", "0.8.10"]
+    with pytest.raises(TargetUnavailable, match=r"liger-kernel 0\.8\.1 is not in the cache") as caught:
+        spanned("0.8.1..", offline=True)
+    assert caught.value.hint == "lossgate fetch liger==0.8.1"
+
+
+def test_releases_that_cannot_be_listed(wheels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No index knows the library, or none is reached: one sentence."""
+    for wheel in wheels.iterdir():
+        wheel.unlink()
+    with pytest.raises(TargetUnavailable, match="pip finds no release of liger-kernel at all"):
+        spanned("0.8.0..")
+    monkeypatch.delenv("PIP_NO_INDEX")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    monkeypatch.setenv("PIP_RETRIES", "1")
+    with pytest.raises(TargetUnavailable, match="pip reaches no package index"):
+        spanned("0.8.0..")

@@ -13,21 +13,24 @@ import pytest
 from cases.case import Case
 from cases.conventions import Conventions
 from cases.descriptions import Description, Importance, OffPolicyMask
-from cases.dtypes import DTYPES, FLOAT64
+from cases.dtypes import DTYPES, FLOAT32, FLOAT64
 from cases.hyperparameters import case_for
 from cases.realisation import realise
 from cases.spec import KLEstimator, Level, LossType
 from harness.generation import draw
 from harness.identification.probes import probes
-from harness.outcome import TargetSupport
+from harness.judge import judge
+from harness.outcome import Outcome, TargetSupport
 from oracles.expectation import Expectation, expect
-from oracles.space.catalogue import everyday, whole
+from oracles.space.catalogue import everyday, weighted, whole
 from oracles.space.identities import IDENTITIES, canonical
-from oracles.space.names import name_of, variant_of
+from oracles.space.names import loss_of, name_of, variant_of
 from oracles.space.pieces import Pieces
 from oracles.space.variant import KL, Aggregation, Placement, Ratio, Rows, Surrogate, Variant
 
-ALL: Final = TargetSupport((), (), ("float64",), ("old_logps", "beta", "token_advantages", "split"))
+ALL: Final = TargetSupport(
+    (), (), ("float64",), ("old_logps", "beta", "token_advantages", "importance_ratio", "split")
+)
 CONVENTIONS: Final[tuple[dict[str, Any], ...]] = (
     {},
     {"empty_rows": "not_counted"},
@@ -76,7 +79,7 @@ def test_a_named_point_is_the_literal_oracle(loss_type: LossType) -> None:
 def _cases(split: bool) -> list[Case]:
     found = []
     for loss_type, level in ((LossType.GRPO, Level.TOKEN), (LossType.GRPO, Level.SEQUENCE)):
-        found += probes(loss_type, level, FLOAT64, ALL)[: 3 if split else 2]
+        found += [case for case, *_ in probes(loss_type, level, FLOAT64, ALL)[: 3 if split else 2]]
     return found
 
 
@@ -102,8 +105,16 @@ def _unlike(identity: Any) -> list[tuple[Variant, Variant]]:
     points = [
         Variant(aggregation, ratio, surrogate, kl, placement, rows)
         for aggregation in (Aggregation.SEQUENCE_MEAN, Aggregation.STEP_TOKEN_MEAN, Aggregation.TOKEN_MEAN)
-        for ratio in (Ratio.SEQUENCE, Ratio.SEQUENCE_TOKEN)
-        for surrogate in (Surrogate.CLIP, Surrogate.CAP, Surrogate.GAMMA, Surrogate.GEOMETRIC, Surrogate.REINFORCE)
+        for ratio in (Ratio.SEQUENCE, Ratio.SEQUENCE_TOKEN, Ratio.ON_POLICY)
+        for surrogate in (
+            Surrogate.UNCLIPPED,
+            Surrogate.DETACHED,
+            Surrogate.CLIP,
+            Surrogate.CAP,
+            Surrogate.GAMMA,
+            Surrogate.GEOMETRIC,
+            Surrogate.REINFORCE,
+        )
         for kl in (KL.NONE, KL.K3)
         for placement in Placement
         for rows in Rows
@@ -112,16 +123,47 @@ def _unlike(identity: Any) -> list[tuple[Variant, Variant]]:
 
 
 def test_the_probes_tell_every_everyday_formula_apart() -> None:
-    """No two points of the everyday catalogue give the same answers to all probes."""
+    """No two points of the everyday catalogue, with importance ratios on any term, answer all probes alike."""
     seen: defaultdict[bytes, list[Variant]] = defaultdict(list)
-    pieces = [Pieces(case) for case in probes(LossType.GRPO, Level.TOKEN, FLOAT64, ALL)]
+    pieces = [Pieces(case) for case, *_ in probes(LossType.GRPO, Level.TOKEN, FLOAT64, ALL)]
     for point in everyday():
+        # The gradient of the plain points, and the loss alone of those that differ by a weight.
         answers = [one.expectation(point) for one in pieces]
         parts = [part for one in answers for part in (one.loss.high, one.gradients[0].high.ravel())]
         seen[np.array([f"{value:.9e}" for value in np.concatenate(parts)]).tobytes()].append(point)
+        losses = {f"{float(pieces[2].loss(other).value):.9e}" for other in weighted(point)}
+        assert len(losses) == len(weighted(point)), point.words
     merged = [[point.words for point in points] for points in seen.values() if len(points) > 1]
     assert merged == []
     assert len(everyday()) >= 224
+
+
+@pytest.mark.parametrize("start", range(4))
+def test_an_answer_in_float32_is_the_point_alone(start: int) -> None:
+    """A sample of the everyday formulas, answered exactly and rounded to float32: the probes name it, alone."""
+    asked = probes(LossType.GRPO, Level.TOKEN, FLOAT32, replace(ALL, dtypes=("float32",)))
+    pieces = [(case, Pieces(case)) for case, *_ in asked]
+    for point in everyday()[start * 50 + 17 :: 211]:
+        left = list(everyday())
+        for case, one in pieces:
+            exact = one.expectation(point)
+            loss = float(FLOAT32.round(exact.loss.high)[0])
+            answer = Outcome("ok", loss, FLOAT32.round(exact.gradients[0].high))
+            left = [other for other in left if one.may_lose(other, loss)]
+            left = [other for other in left if judge(case, one.expectation(other), answer).verdict == "conforms"]
+        assert left == [point], [other.words for other in left]
+
+
+def test_the_quick_look_rules_out_no_answer_within_the_bound() -> None:
+    """`may_lose` holds at both ends of the bound of a point's loss, and not far beyond them."""
+    case, *_ = probes(LossType.GRPO, Level.TOKEN, FLOAT32, replace(ALL, dtypes=("float32",)))[2]
+    pieces = Pieces(case)
+    for point in everyday()[::37]:
+        exact = pieces.expectation(point).loss
+        value, bound = float(exact.high[0]), float(exact.bound[0])
+        assert pieces.may_lose(point, value - bound)
+        assert pieces.may_lose(point, value + bound)
+        assert not pieces.may_lose(point, value + 4.0 * bound)
 
 
 def test_every_name_is_found_again() -> None:
@@ -130,6 +172,7 @@ def test_every_name_is_found_again() -> None:
 
     for loss_type in LossType:
         assert name_of(variant_of(LossSpec(loss_type))) == loss_type
+        assert loss_of(variant_of(LossSpec(loss_type, beta=0.1))) == (loss_type, Level.TOKEN)
     assert name_of(variant_of(LossSpec(LossType.GRPO, Level.SEQUENCE))) == "grpo at sequence level (GSPO)"
     assert name_of(variant_of(LossSpec(LossType.VESPO, Level.SEQUENCE))) == "vespo"
     assert name_of(canonical(Variant(Aggregation.STEP_TOKEN_MEAN), in_one_piece=True)) == "bnpo"
@@ -149,5 +192,9 @@ def test_importance_ratios_weigh_what_a_point_says() -> None:
         for weighting in Weighting
     }
     assert len(set(losses.values())) == 3
+    vespo = replace(case, spec=replace(case.spec, loss_type=LossType.VESPO))
+    point = replace(variant_of(vespo.spec), weighting=Weighting.NONE)
+    bare = replace(vespo, batch=replace(vespo.batch, importance_ratio=None))
+    assert float(Pieces(vespo).loss(point).value) == pytest.approx(expect(bare).loss.high[0], rel=1e-12)
     unweighted = replace(case, batch=replace(case.batch, importance_ratio=None))
     assert losses[Weighting.NONE] == pytest.approx(expect(unweighted).loss.high[0], rel=1e-12)

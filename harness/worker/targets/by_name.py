@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from ..gradients import answer_in
+from ..source import Source
 from ..target import LEVELS, LOSS_TYPES, Answer, Support, Target, TensorCase, Unavailable, Unsupported
 from .arguments import Arguments, Parameter
 
@@ -53,6 +54,7 @@ class ByName(Target):
         parameters: tuple[Parameter, ...],
         options: Mapping[str, str],
         has_autograd: bool = True,
+        source: Source | None = None,
     ) -> None:
         """`options` may say in "loss_type" which loss it is; `has_autograd` is that of `answer_in`.
 
@@ -61,6 +63,7 @@ class ByName(Target):
         self.label = label
         self._call = call
         self._has_autograd = has_autograd
+        self.source = source
         self._arguments = Arguments(label, parameters)
         has = self._arguments.has
         self._candidates = _candidates(label, options.get("loss_type", ""), has("loss_type"))

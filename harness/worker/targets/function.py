@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
+from ..source import source_of
 from ..target import Target, Unavailable
 from . import operator
 from .by_name import ByName
@@ -22,7 +23,7 @@ def open_target(name: str, options: Mapping[str, str]) -> Target:
         raise Unavailable("unknown", f"{name} is of type {type(found).__name__}; a function is needed")
     if operator.is_operator(found):
         return operator.target_of(name, found, options)
-    return ByName(name, found, parameters_of(name, found), options)
+    return ByName(name, found, parameters_of(name, found), options, source=source_of(found))
 
 
 def _open_trainer(found: type, name: str, options: Mapping[str, str]) -> Target:

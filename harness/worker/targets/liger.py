@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ..importing import import_from, taken_from, versions_of
 from ..probes import probe
+from ..source import source_of
 from ..standins import stand_in
 from ..target import LEVELS, LOSS_TYPES, Support, Target, TensorCase, Unavailable, Unsupported
 
@@ -53,6 +54,7 @@ class Liger(Target):
         self.versions: Mapping[str, str] = versions_of(_LIBRARY, "torch")
         self.label = f"liger {self.versions[_LIBRARY]}"
         self._function = function
+        self.source = source_of(function)
         self._parameters = frozenset(inspect.signature(function).parameters)
         lacking = [name for name in _NEEDED if name not in self._parameters]
         if lacking:

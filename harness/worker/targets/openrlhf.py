@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..importing import import_from, taken_from, versions_of
 from ..probes import probe
+from ..source import source_of
 from ..standins import stand_in
 from ..steps import step_loss, step_masks
 from ..target import Split, Support, Target, TensorCase, Unavailable
@@ -85,6 +86,7 @@ class OpenRLHF(Target):
         self.label = f"openrlhf {self.versions['openrlhf']}"
         (self._policy_loss,) = taken_from("openrlhf", losses, "PolicyLoss")
         (self._approx_kl,) = taken_from("openrlhf", utils, "compute_approx_kl")
+        self.source = source_of(self._policy_loss.forward)
         for function in (self._policy_loss, self._approx_kl):
             lacking = [
                 name for name in _NEEDED[function.__name__] if name not in inspect.signature(function).parameters

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ..importing import import_from, taken_from, version_of
 from ..probes import probe
+from ..source import source_of
 from ..standins import bare_package, stand_in
 from ..steps import step_loss
 from ..target import LOSS_TYPES, Support, Target, TensorCase, Unavailable, Unsupported
@@ -48,6 +49,7 @@ class Unsloth(Target):
         self.versions["from"] = os.path.dirname(module.__file__ or "")
         self.label = f"unsloth {self.versions[_LIBRARY]}"
         (self._function,) = taken_from(_LIBRARY, module, "grpo_compute_loss")
+        self.source = source_of(self._function)
         self._reads = _reads(self._function, self.label)
         options = ["beta", "old_logps", "token_advantages"]
         if "delta" in self._reads:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..importing import import_from, taken_from, versions_of
 from ..probes import probe
+from ..source import source_of
 from ..standins import stand_in, stand_in_for
 from ..steps import step_loss, step_masks
 from ..target import Spec, Split, Support, Target, TensorCase, Unavailable
@@ -120,6 +121,7 @@ class Verl(Target):
         lacking += [] if "vanilla" in registered else ["policy loss named vanilla"]
         if lacking:
             raise Unavailable("broken", f"{self.label} has another interface: it has no {', '.join(lacking)}")
+        self.source = source_of(registered["vanilla"])
         weighs = _WEIGHTS in inspect.signature(registered["vanilla"]).parameters
         some = {"importance_ratio": weighs, "split": isinstance(step, Engine)}
         self.supports = Support(

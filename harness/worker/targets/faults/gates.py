@@ -38,6 +38,15 @@ def _other_sign(advantages: Tensor, spec: Spec) -> tuple[Tensor, Tensor]:
     return shape(-advantages, spec)
 
 
+def _usual_temperature(advantages: Tensor, _spec: Spec) -> Tensor:
+    return chosen(advantages > 0, 1.0, 1.05, advantages)
+
+
+def _usual_shape(advantages: Tensor, _spec: Spec) -> tuple[Tensor, Tensor]:
+    positive = advantages >= 0
+    return chosen(positive, 2.0, 3.0, advantages), chosen(positive, 3.0, 2.0, advantages)
+
+
 def _with_gradient(phi: Tensor, advantages: Tensor, logps: Tensor) -> Tensor:
     return phi * advantages * logps
 
@@ -71,6 +80,11 @@ FAULTS = (
         Steps(temperature=_zero_is_positive),
         equivalent=True,
     ),
+    _sapo(
+        "sapo_tau_fixed",
+        "the temperatures are 1 and 1.05, whatever is asked for",
+        Steps(temperature=_usual_temperature),
+    ),
     _sapo("sapo_no_factor", "the sigmoid is not multiplied by 4 / tau", Steps(soft_gate=_without_factor)),
     _sapo(
         "sapo_at_ratio",
@@ -84,6 +98,11 @@ FAULTS = (
         "nothing: an advantage of 0 takes k and lambda of negative ones, but has no policy term",
         Steps(shape=_zero_is_negative),
         equivalent=True,
+    ),
+    _vespo(
+        "vespo_shape_fixed",
+        "k and lambda are 2, 3 and 3, 2, whatever is asked for",
+        Steps(shape=_usual_shape),
     ),
     _vespo("vespo_phi_gradient", "the gradient passes through phi", Steps(reinforce=_with_gradient)),
     _vespo("vespo_mean", "log W is the mean over the tokens, not the sum", Steps(log_weight=_mean_weight)),

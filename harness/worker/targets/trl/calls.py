@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from ...source import Source, source_of
 from ...target import TensorCase, Unavailable
 from .features import LOGPS_METHODS, Kind
 from .inline import NoSlice, statements_from
 
+_INNER = "_compute_loss"
+
 
 class Call(ABC):
-    """One way of asking; `replaced` says what of the trainer does not run as its users run it."""
+    """One way of asking.
+
+    `replaced` says what of the trainer does not run as its users run it; `source`, where the loss is written.
+    """
 
     replaced: tuple[str, ...]
+    source: Source | None
 
     @abstractmethod
     def loss(self, case: TensorCase, tokens: Tensor) -> Tensor:
@@ -32,6 +40,7 @@ class ComputeLoss(Call):
     def __init__(self, trainer: Any, kind: Kind) -> None:
         self._trainer = trainer
         self._kind = kind
+        self.source = source_of(_driven(type(trainer)))
         self._logps: Tensor | None = None
         self._reference: Tensor | None = None
         # Where the reference model is asked inside the loss, it is asked by the same method.
@@ -83,6 +92,14 @@ class ComputeLoss(Call):
         return inputs
 
 
+def _driven(trainer_class: Any) -> Any:
+    """The method that the loss is written in: the one that `compute_loss` hands on to where it does, or itself."""
+    public = trainer_class.compute_loss
+    code = getattr(inspect.unwrap(public), "__code__", None)
+    hands_on = code is not None and _INNER in code.co_names and hasattr(trainer_class, _INNER)
+    return getattr(trainer_class, _INNER) if hands_on else public
+
+
 def _reference(case: TensorCase, kind: Kind) -> Tensor | None:
     """What the reference model's log-probabilities are taken to be."""
     return case.logps.detach() if case.ref_logps is None and kind.reads_reference else case.ref_logps
@@ -103,6 +120,7 @@ class EndOfComputeLoss(Call):
             ) from None
         self._trainer = trainer
         self._kind = kind
+        self.source = source_of(type(trainer).compute_loss)
         self.replaced = (
             f"{name} samples, rewards and takes the loss in one: of its statements, only those run that make the "
             f"loss of {', '.join(self._GIVEN[:-1])} and {self._GIVEN[-1]}, which are the case's",

@@ -33,6 +33,7 @@ class TrainerTarget(Target):
     def __init__(self, label: str, versions: Mapping[str, str], trainer: Any, kind: Kind, call: Call) -> None:
         self.label = label
         self.versions = versions
+        self.source = call.source
         self._trainer = trainer
         self._kind = kind
         self._call = call

@@ -1,0 +1,42 @@
+"""Which step written wrong explains a cell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.signature.evidence import Answered, Evidence
+from harness.signature.explanation import Explanation, share
+from oracles.scalar import Scalar
+from oracles.slips.catalogue import SLIPS
+from oracles.slips.steps import Slip, Steps
+from oracles.space.names import variant_of
+from oracles.space.pieces import Pieces
+from reports.records import Verdict
+
+
+def slips(evidence: Evidence) -> Iterator[Explanation]:
+    """The slips that explain some of the telling cases."""
+    pieces = {one: Pieces(one.case) for one in evidence}
+    for slip in SLIPS:
+
+        def explains(one: Answered, slip: Slip = slip) -> bool:
+            if not slip.concerns(one.case):
+                # Where the step is not taken, the answer must be right.
+                return one.judgement.verdict in (Verdict.CONFORMS, Verdict.OVERFLOW)
+            return _explains(_written(slip, one, pieces[one]), one, pieces[one])
+
+        if any(slip.concerns(one.case) and explains(one) for one in evidence.telling):
+            yield Explanation(slip.words, share(evidence, explains))
+
+
+def _written(slip: Slip, one: Answered, pieces: Pieces) -> Scalar:
+    steps = slip.change(Steps.asked(one.case.spec), one.case)
+    return pieces.written(steps, variant_of(one.case.spec))
+
+
+def _explains(loss: Scalar, one: Answered, pieces: Pieces) -> bool:
+    answer = one.outcome.loss
+    # The loss alone rules most slips out, before a gradient is formed.
+    if answer is None or (abs(answer - float(loss.value)) > 2.0 * loss.radius and not pieces.overflows):
+        return False
+    return one.explained_by(pieces.expected(loss))

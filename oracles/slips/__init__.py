@@ -1,0 +1,1 @@
+"""Formulas with one step written wrong: what an answer is compared with to say why it is wrong."""

@@ -1,0 +1,176 @@
+"""Slips in the completion's weight: vespo's gamma weight, gmpo's geometric mean."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from cases.case import Case
+from cases.spec import LossType
+from oracles.completions import Completion, Formula, Parameters, Token
+from oracles.operations import clip, exp, log, minimum, stop_gradient
+from oracles.scalar import Scalar
+from oracles.slips.steps import Change, Slip
+
+_LOG_HIGH = 20.0
+_SMALLEST = 1e-8
+
+LogWeight = Callable[[Completion, Formula], Scalar]
+Gamma = Callable[[Scalar, Token, Parameters], Scalar]
+
+
+def _is_vespo(case: Case) -> bool:
+    return case.spec.loss_type is LossType.VESPO
+
+
+def _is_vespo_weighted(case: Case) -> bool:
+    return _is_vespo(case) and case.batch.importance_ratio is not None
+
+
+def _is_vespo_per_row(case: Case) -> bool:
+    ratio = case.batch.importance_ratio
+    return _is_vespo_weighted(case) and ratio is not None and ratio.shape[1] == 1 and case.batch.columns > 1
+
+
+def _is_gmpo(case: Case) -> bool:
+    return case.spec.loss_type is LossType.GMPO
+
+
+def _clipped_logs(completion: Completion, p: Parameters) -> list[Scalar]:
+    bounds = p.number(-_LOG_HIGH), p.number(_LOG_HIGH)
+    return [clip(token.logp - token.old_logp, *bounds) for token in completion]
+
+
+def _importance(token: Token, p: Parameters) -> list[Scalar]:
+    lowest = p.number(math.log(_SMALLEST))
+    if token.importance_ratio is None:
+        return []
+    below = token.importance_ratio.mid <= _SMALLEST
+    return [lowest if below else clip(log(token.importance_ratio), lowest, p.number(_LOG_HIGH))]
+
+
+def _bounded(weight: Scalar, p: Parameters) -> Scalar:
+    return clip(weight, p.number(math.log(_SMALLEST)), p.number(_LOG_HIGH))
+
+
+def _sum(completion: Completion, formula: Formula) -> Scalar:
+    p = formula.parameters
+    importances = [part for token in completion for part in _importance(token, p)]
+    return _bounded(formula.total([*_clipped_logs(completion, p), *importances]), p)
+
+
+def _unbounded(completion: Completion, formula: Formula) -> Scalar:
+    p = formula.parameters
+    importances = [part for token in completion for part in _importance(token, p)]
+    return formula.total([*_clipped_logs(completion, p), *importances])
+
+
+def _mean(completion: Completion, formula: Formula) -> Scalar:
+    p = formula.parameters
+    importances = [part for token in completion for part in _importance(token, p)]
+    return _bounded(formula.total([*_clipped_logs(completion, p), *importances]) / len(completion), p)
+
+
+def _without_importance(completion: Completion, formula: Formula) -> Scalar:
+    p = formula.parameters
+    return _bounded(formula.total(_clipped_logs(completion, p)), p)
+
+
+def _importance_once(completion: Completion, formula: Formula) -> Scalar:
+    p = formula.parameters
+    first = _importance(completion.tokens[0], p)
+    return _bounded(formula.total([*_clipped_logs(completion, p), *first]), p)
+
+
+def _parameters(p: Parameters, positive: bool) -> tuple[Scalar, Scalar]:
+    spec = p.spec
+    k = p.number(spec.vespo_k_pos if positive else spec.vespo_k_neg)
+    return k, p.number(spec.vespo_lambda_pos if positive else spec.vespo_lambda_neg)
+
+
+def _gamma(log_weight: Scalar, token: Token, p: Parameters) -> Scalar:
+    k, lam = _parameters(p, token.advantage.mid >= 0)
+    return exp(lam + k * log_weight - lam * exp(log_weight))
+
+
+def _gamma_without_factor(log_weight: Scalar, token: Token, p: Parameters) -> Scalar:
+    k, lam = _parameters(p, token.advantage.mid >= 0)
+    return exp(k * log_weight - lam * exp(log_weight))
+
+
+def _gamma_without_tail(log_weight: Scalar, token: Token, p: Parameters) -> Scalar:
+    k, _ = _parameters(p, token.advantage.mid >= 0)
+    return exp(k * log_weight)
+
+
+def _gamma_of_positive(log_weight: Scalar, _token: Token, p: Parameters) -> Scalar:
+    k, lam = _parameters(p, True)
+    return exp(lam + k * log_weight - lam * exp(log_weight))
+
+
+def _gamma_of_negative(log_weight: Scalar, _token: Token, p: Parameters) -> Scalar:
+    k, lam = _parameters(p, False)
+    return exp(lam + k * log_weight - lam * exp(log_weight))
+
+
+def _vespo(weight: LogWeight = _sum, gamma: Gamma = _gamma, detached: bool = True) -> Change:
+    def policy(completion: Completion, _ratio: Sequence[Scalar], formula: Formula) -> list[Scalar]:
+        p = formula.parameters
+        log_weight = weight(completion, formula)
+        phis = [gamma(log_weight, token, p) for token in completion]
+        return [
+            -((stop_gradient(phi) if detached else phi) * token.advantage * token.logp)
+            for phi, token in zip(phis, completion, strict=True)
+        ]
+
+    return lambda steps, _case: replace(steps, policy=policy)
+
+
+def _gmpo(clipped: Callable[[Scalar, Token, Parameters], Scalar], mean: bool = True) -> Change:
+    def policy(completion: Completion, _ratio: Sequence[Scalar], formula: Formula) -> list[Scalar]:
+        p = formula.parameters
+        logs = [clipped(token.logp - token.old_logp, token, p) for token in completion]
+        total = formula.total(logs)
+        weight = exp(total / len(completion) if mean else total)
+        return [-(weight * token.advantage) for token in completion]
+
+    return lambda steps, _case: replace(steps, policy=policy)
+
+
+def _one_sided(log_ratio: Scalar, token: Token, p: Parameters) -> Scalar:
+    if token.advantage.mid > 0:
+        return minimum(log_ratio, p.number(p.spec.epsilon_high))
+    if token.advantage.mid < 0:
+        return -minimum(-log_ratio, p.number(p.spec.epsilon_low))
+    return p.number(0.0)
+
+
+def _both_sided(log_ratio: Scalar, _token: Token, p: Parameters) -> Scalar:
+    return clip(log_ratio, p.number(-p.spec.epsilon_low), p.number(p.spec.epsilon_high))
+
+
+def _not_clipped(log_ratio: Scalar, _token: Token, _p: Parameters) -> Scalar:
+    return log_ratio
+
+
+SLIPS: Sequence[Slip] = (
+    Slip("vespo's log W is the mean over the tokens, not their sum", _vespo(_mean), _is_vespo),
+    Slip("vespo's log W is not clipped", _vespo(_unbounded), _is_vespo),
+    Slip("vespo's phi passes the gradient", _vespo(detached=False), _is_vespo),
+    Slip("vespo's phi without its factor exp(lambda)", _vespo(gamma=_gamma_without_factor), _is_vespo),
+    Slip("vespo's phi is W^k alone", _vespo(gamma=_gamma_without_tail), _is_vespo),
+    Slip("vespo's parameters of positive advantages for both signs", _vespo(gamma=_gamma_of_positive), _is_vespo),
+    Slip("vespo's parameters of negative advantages for both signs", _vespo(gamma=_gamma_of_negative), _is_vespo),
+    Slip("vespo's log W without importance ratios", _vespo(_without_importance), _is_vespo_weighted),
+    Slip(
+        "vespo's log W has the importance ratio of a completion once, not for every token",
+        _vespo(_importance_once),
+        _is_vespo_per_row,
+    ),
+    Slip("gmpo's log-ratios clipped on both sides, whatever the advantage", _gmpo(_both_sided), _is_gmpo),
+    Slip("gmpo's log-ratios not clipped", _gmpo(_not_clipped), _is_gmpo),
+    Slip(
+        "gmpo's ratio is the product of the tokens', not their geometric mean", _gmpo(_one_sided, False), _is_gmpo
+    ),
+)
