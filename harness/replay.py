@@ -78,7 +78,8 @@ def find(name: str, runs: Path) -> Path:
         return path
     if path.suffix == ".json" or "/" in name:
         raise UsageError(f"no case file {name}", "a run keeps its cases in its folder cases/")
-    stored = sorted(runs.glob("*/cases/*.json"), reverse=True)
+    # A matrix keeps a run of each release in its folder.
+    stored = sorted([*runs.glob("*/cases/*.json"), *runs.glob("*/*/cases/*.json")], reverse=True)
     found = [candidate for candidate in stored if name and candidate.stem.startswith(name)]
     ids = sorted({candidate.stem for candidate in found})
     if len(ids) == 1:

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from cases.case import Case
+from cases.spec import LossType
 from harness.outcome import Outcome
 from oracles.expectation import Expectation
 from oracles.space.breakdown import TokenTerms, breakdown
 
 MOST_TOKENS = 64
+
+_OWN = {
+    LossType.SAPO: ("sapo_temperature_pos", "sapo_temperature_neg"),
+    LossType.VESPO: ("vespo_k_pos", "vespo_lambda_pos", "vespo_k_neg", "vespo_lambda_neg"),
+}
+"""Hyper-parameters of losses that have their own in the place of clip bounds."""
 
 
 def token_table(case: Case, expectation: Expectation, outcome: Outcome | None = None) -> Iterator[str]:
@@ -18,7 +27,8 @@ def token_table(case: Case, expectation: Expectation, outcome: Outcome | None = 
     yield f"  {_settings(case)}"
     tokens = breakdown(case)
     if not tokens:
-        yield "  no token is unmasked"
+        advantages = ", ".join(_number(value) for value in case.batch.advantages.flat)
+        yield f"  no token is unmasked; advantages {advantages}"
         return
     columns = _columns(case, tokens[:MOST_TOKENS], expectation, outcome)
     widths = {name: max(len(name), *map(len, texts)) for name, texts in columns.items()}
@@ -28,6 +38,16 @@ def token_table(case: Case, expectation: Expectation, outcome: Outcome | None = 
     if len(tokens) > MOST_TOKENS:
         yield f"  and {len(tokens) - MOST_TOKENS} more tokens"
     yield "  loss = sum of weight x (policy + beta x kl)"
+    yield from _leaks(case, outcome)
+
+
+def _leaks(case: Case, outcome: Outcome | None) -> Iterator[str]:
+    """Masked positions that have a gradient."""
+    if outcome is None or outcome.gradient is None:
+        return
+    leaking = np.argwhere(~case.batch.mask & (outcome.gradient != 0.0))
+    for row, column in leaking[:MOST_TOKENS]:
+        yield f"  masked: row {row}, token {column}: expected 0, got {_number(outcome.gradient[row, column])}"
 
 
 def _columns(
@@ -68,6 +88,8 @@ def _settings(case: Case) -> str:
     parts = [f"B {batch.rows}, T {batch.columns}"]
     if spec.loss_type.clips:
         parts.append(f"epsilon {spec.epsilon_low:g}, {spec.epsilon_high:g}")
+    elif spec.loss_type in _OWN:
+        parts.append(", ".join(f"{name} {getattr(spec, name):g}" for name in _OWN[spec.loss_type]))
     else:
         parts.append(f"epsilon_high {spec.epsilon_high:g}")
     optional = {

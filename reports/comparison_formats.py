@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from reports.comparison import PLACE, CellChange, Change, Comparison, Half
 from reports.notation import compact, one_line
+from reports.records import Verdict
 
 FORMAT: Final = "lossgate-comparison/1"
 
@@ -149,6 +150,8 @@ def _told(halves: Sequence[Half], shared: int = 0) -> str:
     worst = max((half.worst for half in halves if not math.isnan(half.worst)), default=math.nan)
     size = "" if math.isnan(worst) else f", error / bound up to {compact(worst)}"
     words = halves[0].signature or ", ".join(dict.fromkeys(half.verdict for half in halves))
+    if all(half.verdict == Verdict.KNOWN.value for half in halves):
+        words = f"as expected: {halves[0].signature}" if halves[0].signature else "an expected one"
     return one_line(f"{words} ({of}{size})")
 
 
