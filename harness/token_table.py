@@ -29,6 +29,7 @@ def token_table(case: Case, expectation: Expectation, outcome: Outcome | None = 
     if not tokens:
         advantages = ", ".join(_number(value) for value in case.batch.advantages.flat)
         yield f"  no token is unmasked; advantages {advantages}"
+        yield from _leaks(case, outcome)
         return
     columns = _columns(case, tokens[:MOST_TOKENS], expectation, outcome)
     widths = {name: max(len(name), *map(len, texts)) for name, texts in columns.items()}
