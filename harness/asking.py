@@ -14,6 +14,7 @@ from harness.client import Outcome, TargetFacts, WorkerClient
 from harness.events import CaseJudged
 from harness.expectations.entry import NOTHING_EXPECTED, Expectations
 from harness.judge import Judgement, agree, bits_equal, judge
+from harness.remembered import expected
 from oracles.expectation import Expectation, expect
 from reports.records import Cell, Record, Verdict
 
@@ -99,11 +100,8 @@ def put(question: Question, contestants: Sequence[Contestant]) -> Iterator[CaseJ
     asked = [(one, replace(question, case=one.under_conventions(question.case))) for one in contestants]
     for one, own in asked:
         one.client.submit(own.case, one.device)
-    expectations: dict[str, Expectation] = {}
     for one, own in asked:
-        if own.case.id not in expectations:
-            expectations[own.case.id] = expect(own.case)
-        yield _answered(one, own, expectations[own.case.id])
+        yield _answered(one, own, expected(own.case))
 
 
 def _answered(one: Contestant, question: Question, expectation: Expectation) -> CaseJudged:
