@@ -1,0 +1,1 @@
+"""A fork of a trainer, as small as it can be."""
