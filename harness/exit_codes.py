@@ -23,7 +23,9 @@ class ExitCode(IntEnum):
 
 _ABOUT = {
     ExitCode.CONFORMS: "no cell fails: overflow, known divergences and what is unsupported are shown",
-    ExitCode.DIVERGES: "a cell diverges, crashes, times out, raises or is nondeterministic, or an expectation is not met",
+    ExitCode.DIVERGES: (
+        "a cell diverges, crashes, times out, raises or is nondeterministic, or an expectation is not met"
+    ),
     ExitCode.USAGE: "wrong usage or bad input",
     ExitCode.UNAVAILABLE: "a target could not be started",
     ExitCode.INCOMPARABLE: "nothing of a target was compared, or a region that its loss needs was never hit",

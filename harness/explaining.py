@@ -10,10 +10,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from cases.case import Case
 from harness.asking import Contestant
 from harness.events import CellExplained, ExpectationChecked
+from harness.padding import read_at_masked_positions
 from harness.signature.evidence import Answered, Evidence, Suspect
 from harness.signature.selection import conforming_ones, failing_ones
 from harness.signature.signature import signature, strongest_first
 from reports.records import Verdict
+
+MOST_DIRTIED = 4
 
 _UNREPEATABLE = {
     Verdict.NONDETERMINISTIC: "two answers to the same case differ by more than rounding",
@@ -44,8 +47,20 @@ def _explained(suspect: Suspect, one: Contestant) -> CellExplained:
         return CellExplained(suspect.cell, _UNREPEATABLE[suspect.verdict], explains=False)
     if not suspect.failing:
         return CellExplained(suspect.cell, "what stands at masked positions changes the answer", explains=False)
-    found = signature(_evidence(suspect, one))
+    evidence = _evidence(suspect, one)
+    found = signature(evidence)
+    if not found.explains:
+        read = _read_at_masked_positions(evidence, one)
+        if read:
+            return CellExplained(suspect.cell, f"{read} enters at masked positions; {found.what}", explains=False)
     return CellExplained(suspect.cell, found.text, found.explains)
+
+
+def _read_at_masked_positions(evidence: Evidence, one: Contestant) -> str:
+    """The tensors that a target reads where it should not, in words; "" where there are none."""
+    masked = [answered.case for answered in evidence.numbers if not answered.case.batch.mask.all()]
+    read = dict.fromkeys(name for case in masked[:MOST_DIRTIED] for name in read_at_masked_positions(one, case))
+    return ", ".join(read)
 
 
 def _evidence(suspect: Suspect, one: Contestant) -> Evidence:

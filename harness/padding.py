@@ -84,6 +84,17 @@ def check(plan: Plan, contestants: Sequence[Contestant]) -> Iterator[PaddingChec
                                 yield from _checked(one, one.under_conventions(case))
 
 
+def read_at_masked_positions(one: Contestant, case: Case) -> tuple[str, ...]:
+    """The tensors of a case of which other finite numbers at masked positions change the answer."""
+    clean = one.client.ask(case, one.device)
+    dirtied = [dirty for dirty in garbage(case) if dirty.line is PaddingPromise.FINITE]
+    return tuple(
+        dirty.tensor
+        for dirty in dirtied
+        if not bits_equal(clean, one.client.ask(case, one.device, {dirty.tensor: dirty.values}))
+    )
+
+
 def _checked(one: Contestant, case: Case) -> Iterator[PaddingChecked]:
     clean = one.client.ask(case, one.device)
     if clean.status != "ok" or not bits_equal(clean, one.client.ask(case, one.device, attempt=1)):

@@ -80,8 +80,16 @@ _AGAIN: Final[dict[str, Again]] = {
     "advantages centred again": _centred,
     **{
         f"advantages normalised again{of}{added}": _normalised(ddof, epsilon)
-        for epsilon, added in ((1e-8, ""), (1e-6, ", with 1e-6"), (1e-5, ", with 1e-5"), (1e-4, ", with 1e-4"))
-        for ddof, of in ((1, ""), (0, " by the population's standard deviation"))
+        for epsilon, added in (
+            (1e-8, ""),
+            (1e-6, ", 1e-6 added to it"),
+            (1e-5, ", 1e-5 added to it"),
+            (1e-4, ", 1e-4 added to it"),
+        )
+        for ddof, of in (
+            (1, " by the sample's standard deviation"),
+            (0, " by the population's standard deviation"),
+        )
     },
     "advantages divided by their standard deviation again": _scaled(1, 1e-8),
     "advantages divided by the largest of them": _to_one,

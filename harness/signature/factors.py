@@ -167,6 +167,8 @@ def _of_micro_batch(one: Answered, row: int) -> dict[str, float]:
     half = micro if not middle else micro[:middle] if row in micro[:middle] else micro[middle:]
     tokens, own = (int(batch.lengths[list(rows)].sum()) for rows in (micro, half))
     halves = 2 if middle else 1
+    larger = micro[: -(-len(micro) // 2)]
+    own_half = sum(int(batch.lengths[other]) for other in micro if (other in larger) == (row in larger))
     chunks = {
         f"the tokens of its micro-batch / ({size}-completion chunks x those of its chunk)": tokens
         / (count * in_chunk)
@@ -178,6 +180,8 @@ def _of_micro_batch(one: Answered, row: int) -> dict[str, float]:
         "the completions of its micro-batch": float(len(micro)),
         "the tokens of its micro-batch / those of its half of it": tokens / own,
         "the tokens of its micro-batch / (2 x those of its half of it)": tokens / (halves * own),
+        "the tokens of its micro-batch / (2 x those of its half of it, the larger first)": tokens
+        / (halves * own_half),
         "the completions of its micro-batch / those of its half of it": len(micro) / len(half),
     }
 

@@ -11,14 +11,14 @@ import numpy as np
 
 from cases.batch import Mask
 from cases.case import Case
-from cases.dtypes import FloatArray
+from cases.dtypes import BFLOAT16, FLOAT16, FLOAT32, FloatArray
 from cases.spec import KLEstimator, Level, LossSpec, LossType
 from cases.split import Split
 
 
 def otherwise(case: Case) -> Iterator[tuple[str, Case]]:
     """What may be done otherwise, in words, and the case that it amounts to; only where it is another case."""
-    for make in (_options, _inputs, _numbers, _clamps):
+    for make in (_options, _inputs, _numbers, _clamps, _rounded):
         for words, changed in make(case):
             try:
                 fields = changed.get("spec")
@@ -116,6 +116,18 @@ def _inputs(case: Case) -> Iterator[tuple[str, dict[str, Any]]]:
         ("mask shifted right by one", _shifted(batch.mask, 1)),
     ):
         yield words, {"batch": replace(batch, mask=mask)}
+
+
+def _rounded(case: Case) -> Iterator[tuple[str, dict[str, Any]]]:
+    batch = case.batch
+    for dtype in (FLOAT32, BFLOAT16, FLOAT16):
+        if dtype.unit_roundoff <= batch.dtype.unit_roundoff:
+            continue
+        for name in ("advantages", "logps", "old_logps", "ref_logps", "sampling_logps", "importance_ratio"):
+            values = getattr(batch, name)
+            if values is not None:
+                changed: dict[str, Any] = {name: batch.dtype.round(dtype.round(values))}
+                yield f"{name} rounded to {dtype.name}", {"batch": replace(batch, **changed)}
 
 
 def _advantages(case: Case) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -10,12 +10,19 @@ from cases.regions import regions_of
 
 MOST_FAILING: Final = 20
 MOST_CONFORMING: Final = 14
+MOST_TELLING: Final = 8
 TELLING_TOKENS: Final = 9
 
 
 def failing_ones(cases: Iterable[Case]) -> list[Case]:
-    """Those that bring regions of input space not met yet, small ones first: large ones tell no more."""
-    return _varied(sorted(cases, key=lambda case: case.batch.mask.size), MOST_FAILING)
+    """Those of the size that tells most, then those that bring regions of input space not met yet, small first.
+
+    A case of one token tells a clip from its absence; two terms of a loss are told apart by several tokens.
+    """
+    smallest_first = sorted(cases, key=lambda case: case.batch.mask.size)
+    telling = sorted(smallest_first, key=_from_telling)[:MOST_TELLING]
+    others = [case for case in smallest_first if not any(case is one for one in telling)]
+    return [*telling, *_varied(others, MOST_FAILING - len(telling))]
 
 
 def conforming_ones(cases: Iterable[Case]) -> list[Case]:
@@ -23,7 +30,11 @@ def conforming_ones(cases: Iterable[Case]) -> list[Case]:
 
     Tiny cases conform to much; a conforming case near a failing one rules out what would have it fail, too.
     """
-    return _varied(sorted(cases, key=lambda case: abs(case.batch.tokens - TELLING_TOKENS)), MOST_CONFORMING)
+    return _varied(sorted(cases, key=_from_telling), MOST_CONFORMING)
+
+
+def _from_telling(case: Case) -> int:
+    return abs(case.batch.tokens - TELLING_TOKENS)
 
 
 def _varied(cases: Sequence[Case], most: int) -> list[Case]:

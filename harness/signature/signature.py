@@ -19,6 +19,7 @@ from harness.signature.fitting import fitted
 from harness.signature.off_policy import off_policy
 from harness.signature.otherwise import otherwise
 from harness.signature.points import points
+from harness.signature.residual import residual
 from harness.signature.slips import slips
 from harness.signature.terms import named_terms
 from harness.signature.tokens import tokens
@@ -73,6 +74,7 @@ def signature(evidence: Evidence) -> Signature:
         _row_factor,
         _terms,
         fitted,
+        residual,
         _masked,
         _precision,
         tokens,
@@ -146,6 +148,11 @@ def _row_factor(evidence: Evidence) -> Iterator[Explanation]:
         return f"each completion's gradient x {factor}" if factor else ""
 
     yield from _everywhere_or_where(evidence, name)
+    # A split moves rows between micro-batches; what is said of whole batches is said of most.
+    whole = [one for one in evidence.numbers if one.case.split.is_whole and tells(one)]
+    words = name(whole)
+    if words and len(whole) < len(evidence.numbers):
+        yield Explanation(words, min(len(whole) / len(evidence.numbers), 0.99))
 
 
 def _terms(evidence: Evidence) -> Iterator[Explanation]:
@@ -191,7 +198,7 @@ def _precision(evidence: Evidence) -> Iterator[Explanation]:
 
 
 def _scatters(cases: Sequence[Answered]) -> bool:
-    """Whether relative errors have both signs, as roundings do: for positive and for negative advantages apart."""
+    """Whether relative errors of the loss, or of gradients at one sign of the advantage, have both signs."""
     signs: dict[str, list[float]] = {}
     for one in cases:
         assert one.outcome.gradient is not None, "asked of numbers only"
@@ -208,10 +215,11 @@ def _scatters(cases: Sequence[Answered]) -> bool:
         if abs(one.outcome.loss - total.high[0]) > total.bound[0]:
             signs.setdefault("loss", []).append(float(np.sign((one.outcome.loss - total.high[0]) * total.high[0])))
     many = [found for found in signs.values() if len(found) >= _ENOUGH_SIGNS]
-    return bool(many) and all(min(one.count(1.0), one.count(-1.0)) >= 0.1 * len(one) for one in many)
+    return any(min(one.count(1.0), one.count(-1.0)) >= _SCATTERED * len(one) for one in many)
 
 
 _ENOUGH_SIGNS: Final = 4
+_SCATTERED: Final = 0.25
 
 
 def _seen(evidence: Evidence) -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from cases.case import Case
+from cases.dtypes import BFLOAT16, FLOAT16, FLOAT32, DType
 from cases.spec import Level, LossType
 from oracles.completions import Completion, Formula, Token
 from oracles.operations import exp, stop_gradient
@@ -44,6 +47,27 @@ def _of_log(made: Callable[[Scalar, Formula], Scalar]) -> Ratio:
         return [known.setdefault(id(log), made(log, formula)) for log in logs]
 
     return ratio
+
+
+def _shifted(scalar: Scalar, to: float) -> Scalar:
+    """The scalar at another value, with its gradient."""
+    return scalar + scalar.tape.exact(to - scalar.mid)
+
+
+def _in_lower_precision(dtype: DType) -> Iterator[Slip]:
+    def rounded(scalar: Scalar) -> Scalar:
+        return _shifted(scalar, float(dtype.round(np.array([scalar.mid]))[0]))
+
+    def concerns(case: Case) -> bool:
+        return _has_ratio(case) and dtype.unit_roundoff > case.batch.dtype.unit_roundoff
+
+    yield Slip(f"log-ratio rounded to {dtype.name}", _ratio(_of_log(lambda log, _f: exp(rounded(log)))), concerns)
+    yield Slip(f"ratio rounded to {dtype.name}", _ratio(_of_log(lambda log, _f: rounded(exp(log)))), concerns)
+    yield Slip(
+        f"ratio computed in {dtype.name}",
+        _ratio(_of_log(lambda log, _f: rounded(exp(rounded(log))))),
+        concerns,
+    )
 
 
 def _over_columns(steps: Steps, case: Case) -> Steps:
@@ -108,6 +132,7 @@ SLIPS: Sequence[Slip] = (
     ),
     Slip("ratio is 1 + log-ratio, without an exponential", _ratio(_of_log(lambda log, _f: 1 + log)), _has_ratio),
     Slip("log-ratio in the place of the ratio", _ratio(_of_log(lambda log, _f: log)), _has_ratio),
+    *(slip for dtype in (BFLOAT16, FLOAT16, FLOAT32) for slip in _in_lower_precision(dtype)),
     Slip("ratio squared", _ratio(_of_log(lambda log, _f: exp(log + log))), _has_ratio),
     Slip("square root of the ratio", _ratio(_of_log(lambda log, _f: exp(log / 2))), _has_ratio),
     Slip(

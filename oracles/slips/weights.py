@@ -11,7 +11,7 @@ from cases.spec import LossType
 from oracles.completions import Completion, Formula, Parameters, Token
 from oracles.operations import clip, exp, log, minimum, stop_gradient
 from oracles.scalar import Scalar
-from oracles.slips.steps import Change, Slip
+from oracles.slips.steps import Change, Slip, Steps
 
 _LOG_HIGH = 20.0
 _SMALLEST = 1e-8
@@ -70,6 +70,13 @@ def _mean(completion: Completion, formula: Formula) -> Scalar:
     p = formula.parameters
     importances = [part for token in completion for part in _importance(token, p)]
     return _bounded(formula.total([*_clipped_logs(completion, p), *importances]) / len(completion), p)
+
+
+def _mean_beside_importance(completion: Completion, formula: Formula) -> Scalar:
+    p = formula.parameters
+    mean = formula.total(_clipped_logs(completion, p)) / len(completion)
+    importances = [part for token in completion for part in _importance(token, p)]
+    return _bounded(formula.total([mean, *importances]), p)
 
 
 def _without_importance(completion: Completion, formula: Formula) -> Scalar:
@@ -138,6 +145,27 @@ def _gmpo(clipped: Callable[[Scalar, Token, Parameters], Scalar], mean: bool = T
     return lambda steps, _case: replace(steps, policy=policy)
 
 
+def _clipped_mean(steps: Steps, _case: Case) -> Steps:
+    """The mean log-ratio of a completion clipped, where each token's should be."""
+
+    def policy(completion: Completion, _ratio: Sequence[Scalar], formula: Formula) -> list[Scalar]:
+        p = formula.parameters
+        mean = formula.total([token.logp - token.old_logp for token in completion]) / len(completion)
+        return [-(exp(_one_sided(mean, token, p)) * token.advantage) for token in completion]
+
+    return replace(steps, policy=policy)
+
+
+def _clipped_mean_on_both_sides(steps: Steps, _case: Case) -> Steps:
+    def policy(completion: Completion, _ratio: Sequence[Scalar], formula: Formula) -> list[Scalar]:
+        p = formula.parameters
+        mean = formula.total([token.logp - token.old_logp for token in completion]) / len(completion)
+        ratio, clipped = exp(mean), exp(_both_sided(mean, completion.tokens[0], p))
+        return [-minimum(ratio * token.advantage, clipped * token.advantage) for token in completion]
+
+    return replace(steps, policy=policy)
+
+
 def _one_sided(log_ratio: Scalar, token: Token, p: Parameters) -> Scalar:
     if token.advantage.mid > 0:
         return minimum(log_ratio, p.number(p.spec.epsilon_high))
@@ -156,6 +184,11 @@ def _not_clipped(log_ratio: Scalar, _token: Token, _p: Parameters) -> Scalar:
 
 SLIPS: Sequence[Slip] = (
     Slip("vespo's log W is the mean over the tokens, not their sum", _vespo(_mean), _is_vespo),
+    Slip(
+        "vespo's log W has the mean of the log-ratios, not their sum; importance ratios are summed",
+        _vespo(_mean_beside_importance),
+        _is_vespo,
+    ),
     Slip("vespo's log W is not clipped", _vespo(_unbounded), _is_vespo),
     Slip("vespo's phi passes the gradient", _vespo(detached=False), _is_vespo),
     Slip("vespo's phi without its factor exp(lambda)", _vespo(gamma=_gamma_without_factor), _is_vespo),
@@ -169,6 +202,8 @@ SLIPS: Sequence[Slip] = (
         _is_vespo_per_row,
     ),
     Slip("gmpo's log-ratios clipped on both sides, whatever the advantage", _gmpo(_both_sided), _is_gmpo),
+    Slip("gmpo clips the completion's mean log-ratio, not each token's", _clipped_mean, _is_gmpo),
+    Slip("gmpo clips the completion's mean log-ratio, by the minimum", _clipped_mean_on_both_sides, _is_gmpo),
     Slip("gmpo's log-ratios not clipped", _gmpo(_not_clipped), _is_gmpo),
     Slip(
         "gmpo's ratio is the product of the tokens', not their geometric mean", _gmpo(_one_sided, False), _is_gmpo
