@@ -15,7 +15,8 @@ from harness.events import CaseJudged
 from harness.expectations.entry import NOTHING_EXPECTED, Expectations
 from harness.judge import Judgement, agree, bits_equal, judge
 from harness.remembered import expected
-from oracles.expectation import Expectation, expect
+from oracles.batched.dispatch import expect
+from oracles.expectation import Expectation
 from reports.records import Cell, Record, Verdict
 
 REPEAT_EVERY: Final = 16

@@ -38,6 +38,7 @@ from harness.plan import Plan
 from harness.reproducer.failures import reproduced
 from harness.shrink import shrink
 from harness.strength import Sample
+from harness.tabling import tables
 from harness.tally import Tally
 from reports.records import Record, Verdict
 
@@ -72,6 +73,8 @@ def execute(plan: Plan, emit: Emit, earlier: Earlier = NOTHING) -> ExitCode:
                 emit(event)
             for written in reproduced(plan, contestants, tally.failures):
                 emit(written)
+            for table in tables(contestants, tally.failures):
+                emit(table)
             expectations = [one.as_facts() for one in tally.expectations]
             found = {"strength": sample.as_facts(), "expectations": expectations}
             exit_code, complete = tally.exit_code, True

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from cases.case import Case
 from cases.conventions import PaddingPromise
 from reports.records import Cell, Record
+from reports.token_table import TokenTable
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,14 @@ class Reproduced:
     script: str
 
 
+@dataclass(frozen=True)
+class Tabled:
+    """A failing cell's witness token by token; `name` is that of its file."""
+
+    name: str
+    table: TokenTable
+
+
 Event = (
     RunStarted
     | CaseJudged
@@ -102,6 +111,7 @@ Event = (
     | ExpectationChecked
     | PaddingChecked
     | Reproduced
+    | Tabled
     | RunFinished
 )
 

@@ -10,7 +10,16 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from cases.case import Case
-from harness.events import CaseJudged, Event, PaddingChecked, Reproduced, RunFinished, RunStarted, Shrinking
+from harness.events import (
+    CaseJudged,
+    Event,
+    PaddingChecked,
+    Reproduced,
+    RunFinished,
+    RunStarted,
+    Shrinking,
+    Tabled,
+)
 from reports.records import Cell, Record
 from reports.run import Run
 from reports.store import RunWriter
@@ -62,6 +71,8 @@ class Recorder:
                 self._writer.flush()
             case Reproduced(name=name, script=script):
                 self._writer.save_reproducer(name, script)
+            case Tabled(name=name, table=table):
+                self._writer.save_tokens(name, table)
             case RunFinished(facts=facts, complete=complete, witnesses=witnesses):
                 for case in witnesses:
                     self._writer.save_case(case)

@@ -6,7 +6,8 @@ from collections import OrderedDict
 from typing import Final
 
 from cases.case import Case
-from oracles.expectation import Expectation, expect
+from oracles.batched.dispatch import expect
+from oracles.expectation import Expectation
 
 LARGEST: Final = 64
 """Cases of more positions are not kept: they are few, and take room."""

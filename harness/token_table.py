@@ -1,8 +1,9 @@
-"""A case, token by token in plain text: what each brings to the loss, and its expected and its actual gradient."""
+"""A case, token by token: what each brings to the loss, and its expected and its actual gradient."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import MappingProxyType
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from cases.spec import LossType
 from harness.outcome import Outcome
 from oracles.expectation import Expectation
 from oracles.space.breakdown import TokenTerms, breakdown
+from reports.token_table import TokenTable
 
 MOST_TOKENS = 64
 
@@ -21,25 +23,22 @@ _OWN = {
 """Hyper-parameters of losses that have their own in the place of clip bounds."""
 
 
-def token_table(case: Case, expectation: Expectation, outcome: Outcome | None = None) -> Iterator[str]:
-    """The hyper-parameters, then one line a token of the judged step; of a large case the first `MOST_TOKENS`."""
-    yield ""
-    yield f"  {_settings(case)}"
+def tabled(case: Case, expectation: Expectation, outcome: Outcome | None = None) -> TokenTable:
+    """One row a token of the judged step; of a large case the first `MOST_TOKENS`."""
     tokens = breakdown(case)
+    leaks = _leaks(case, outcome)
     if not tokens:
         advantages = ", ".join(_number(value) for value in case.batch.advantages.flat)
-        yield f"  no token is unmasked; advantages {advantages}"
-        yield from _leaks(case, outcome)
-        return
+        notes = (f"no token is unmasked; advantages {advantages}", *leaks)
+        return TokenTable(_settings(case), {}, notes=notes)
     columns = _columns(case, tokens[:MOST_TOKENS], expectation, outcome)
-    widths = {name: max(len(name), *map(len, texts)) for name, texts in columns.items()}
-    yield "  " + "  ".join(name.rjust(width) for name, width in widths.items())
-    for texts in zip(*columns.values(), strict=True):
-        yield "  " + "  ".join(text.rjust(width) for text, width in zip(texts, widths.values(), strict=True))
-    if len(tokens) > MOST_TOKENS:
-        yield f"  and {len(tokens) - MOST_TOKENS} more tokens"
-    yield "  loss = sum of weight x (policy + beta x kl)"
-    yield from _leaks(case, outcome)
+    texts = MappingProxyType({name: tuple(column) for name, column in columns.items()})
+    return TokenTable(_settings(case), texts, max(len(tokens) - MOST_TOKENS, 0), tuple(leaks))
+
+
+def token_table(case: Case, expectation: Expectation, outcome: Outcome | None = None) -> Iterator[str]:
+    """The hyper-parameters, then one line a token, as plain text."""
+    return tabled(case, expectation, outcome).lines
 
 
 def _leaks(case: Case, outcome: Outcome | None) -> Iterator[str]:
@@ -48,7 +47,7 @@ def _leaks(case: Case, outcome: Outcome | None) -> Iterator[str]:
         return
     leaking = np.argwhere(~case.batch.mask & (outcome.gradient != 0.0))
     for row, column in leaking[:MOST_TOKENS]:
-        yield f"  masked: row {row}, token {column}: expected 0, got {_number(outcome.gradient[row, column])}"
+        yield f"masked: row {row}, token {column}: expected 0, got {_number(outcome.gradient[row, column])}"
 
 
 def _columns(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from reports.comparison import PLACE, CellChange, Change, Comparison, Half
@@ -17,36 +17,57 @@ FORMAT: Final = "lossgate-comparison/1"
 _TOLD: Final = tuple(change for change in Change if change is not Change.CLEAN)
 
 
-def text(comparison: Comparison) -> Iterator[str]:
-    """Plain lines."""
-    yield headline(comparison)
+@dataclass(frozen=True)
+class Item:
+    """Some cells of a loss, and the lines that are said of all of them."""
+
+    where: str
+    what: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Section:
+    """What became of some cells, under one heading."""
+
+    change: Change
+    heading: str
+    items: tuple[Item, ...]
+
+
+def sections(comparison: Comparison) -> Iterator[Section]:
+    """What became of the cells that are not clean on both sides; what matters most first."""
     for change in _TOLD:
         groups = _groups(comparison.of(change))
         if groups:
-            yield ""
-            yield _heading(change, comparison)
-        for cells in groups:
-            yield f"  {_where(cells)}"
-            for line in _what(cells):
+            items = tuple(Item(_where(cells), tuple(_what(cells))) for cells in groups)
+            yield Section(change, _heading(change, comparison), items)
+
+
+def text(comparison: Comparison) -> Iterator[str]:
+    """Plain lines."""
+    yield headline(comparison)
+    for section in sections(comparison):
+        yield ""
+        yield section.heading
+        for item in section.items:
+            yield f"  {item.where}"
+            for line in item.what:
                 yield f"    {line}"
     yield ""
-    yield from _summary(comparison)
+    yield from summary(comparison)
 
 
 def markdown(comparison: Comparison) -> Iterator[str]:
     """The same as a Markdown section."""
     yield f"## {_safe(comparison.base)} to {_safe(comparison.head)}"
     yield ""
-    for change in _TOLD:
-        groups = _groups(comparison.of(change))
-        if not groups:
-            continue
-        yield f"### {_safe(_heading(change, comparison))}"
+    for section in sections(comparison):
+        yield f"### {_safe(section.heading)}"
         yield ""
-        for cells in groups:
-            yield f"* **{_safe(_where(cells))}**: {'; '.join(map(_safe, _what(cells)))}"
+        for item in section.items:
+            yield f"* **{_safe(item.where)}**: {'; '.join(map(_safe, item.what))}"
         yield ""
-    yield from map(_safe, _summary(comparison))
+    yield from map(_safe, summary(comparison))
 
 
 def as_json(comparison: Comparison) -> str:
@@ -87,7 +108,8 @@ def _numbers(half: Half) -> dict[str, Any]:
     return {**asdict(half), "worst": worst}
 
 
-def _summary(comparison: Comparison) -> Iterator[str]:
+def summary(comparison: Comparison) -> Iterator[str]:
+    """What there is to say at the end, a sentence a line."""
     clean = len(comparison.of(Change.CLEAN))
     yield f"Clean on both sides: {_count(clean, 'cell')}."
     moved = sum(cell.other_conventions for cell in comparison.cells)

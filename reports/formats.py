@@ -22,6 +22,7 @@ class ReportFormat(StrEnum):
     JUNIT = "junit"
     SARIF = "sarif"
     GITHUB = "github"
+    HTML = "html"
 
 
 LOG_WIDTH: Final = 100
@@ -80,6 +81,12 @@ def _github(run: Run) -> str:
     return github.commands(gate(run))
 
 
+def _html(run: Run) -> str:
+    from reports.html.run import render
+
+    return render(run, gate(run))
+
+
 FORMATS: Final[Mapping[ReportFormat, Callable[[Run], str]]] = MappingProxyType(
     {
         ReportFormat.TABLE: _table,
@@ -88,6 +95,7 @@ FORMATS: Final[Mapping[ReportFormat, Callable[[Run], str]]] = MappingProxyType(
         ReportFormat.JUNIT: _junit,
         ReportFormat.SARIF: _sarif,
         ReportFormat.GITHUB: _github,
+        ReportFormat.HTML: _html,
     }
 )
 """A run, finished or not, as text that ends with a newline, or is empty where there is nothing to say."""

@@ -5,6 +5,7 @@
     timings/part-00000.parquet
     cases/<case id>.json      every witness and failing case
     reproducers/<case id>.py  every failing cell's witness as a script
+    tokens/<case id>.json     every failing cell's witness token by token
 
 Every file appears whole or not at all: it is written under another name, then renamed.
 """
@@ -26,6 +27,7 @@ import pyarrow.parquet as pq
 from cases.case import Case
 from reports.records import Record
 from reports.schema import ROWS, TIMINGS, to_row, to_timing
+from reports.token_table import TokenTable
 
 FORMAT: Final = "lossgate-run/1"
 OWN_FACTS: Final = ("format", "complete", "records")
@@ -145,12 +147,19 @@ class RunWriter:
 
     def save_reproducer(self, name: str, script: str) -> Path:
         """Keep a script that shows a failing case, in place of one of the same name."""
-        path = self.path / "reproducers" / name
+        return self._save_beside("reproducers", name, script)
+
+    def save_tokens(self, name: str, table: TokenTable) -> Path:
+        """Keep a failing case token by token, in place of one of the same name."""
+        return self._save_beside("tokens", name, table.to_json())
+
+    def _save_beside(self, folder: str, name: str, text: str) -> Path:
+        path = self.path / folder / name
         try:
             path.parent.mkdir(exist_ok=True)
         except OSError as error:
             raise RunStoreError(f"cannot make {path.parent}: {why(error)}; make the folder writable") from error
-        _write(path, script.encode())
+        _write(path, text.encode())
         return path
 
     def describe(self, facts: Mapping[str, Any]) -> None:

@@ -118,6 +118,11 @@ def _judged_now(
 def _print(found: list[Comparison], output: Format) -> None:
     from reports.comparison_formats import as_json, markdown, text
 
+    if output is Format.HTML:
+        from reports.html.comparison import render
+
+        print(render(found), end="")
+        return
     for comparison in found:
         if output is Format.JSON:
             print(as_json(comparison))

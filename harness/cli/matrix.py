@@ -110,6 +110,7 @@ def matrix(
 def _print(found: Matrix, folder: Path, output: Format) -> None:
     from rich.console import Console
 
+    from reports.html.matrix import render
     from reports.matrix_file import as_json
     from reports.matrix_formats import markdown, print_table
 
@@ -117,5 +118,5 @@ def _print(found: Matrix, folder: Path, output: Format) -> None:
         print_table(found, Console() if sys.stdout.isatty() else Console(width=LOG_WIDTH))
         print(f"matrix: {folder}")
         return
-    print({Format.JSON: as_json, Format.MARKDOWN: markdown}[output](found), end="")
+    print({Format.JSON: as_json, Format.MARKDOWN: markdown, Format.HTML: render}[output](found), end="")
     print(f"matrix: {folder}", file=sys.stderr)

@@ -26,7 +26,7 @@ def report(
         bool, typer.Option("--all", help="In a table on standard output, conforming cells.")
     ] = False,
 ) -> None:
-    """Render a run again: as a table, Markdown or JSON, as JUnit XML or SARIF, or for GitHub Actions.
+    """Render a run again: as a table, Markdown or JSON, as a page, as JUnit XML or SARIF, or for GitHub Actions.
 
     github prints annotations, and adds a job summary to the file that $GITHUB_STEP_SUMMARY names, if it is set.
 

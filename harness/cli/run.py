@@ -49,6 +49,9 @@ def run(
         Path | None, typer.Option(metavar="FILE", help="Also write JUnit XML, a test per cell.")
     ] = None,
     sarif: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write SARIF 2.1.0.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write a page with every cell's detail.")
+    ] = None,
     github: Annotated[
         bool, typer.Option("--github", help="Also print GitHub annotations, and add a job summary.")
     ] = False,
@@ -89,7 +92,7 @@ def run(
 
     files = distinct(
         ReportFile.at(path, form)
-        for form, path in ((ReportFormat.JUNIT, junit), (ReportFormat.SARIF, sarif))
+        for form, path in ((ReportFormat.JUNIT, junit), (ReportFormat.SARIF, sarif), (ReportFormat.HTML, html))
         if path is not None
     )
     if resume is not None:

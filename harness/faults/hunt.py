@@ -22,7 +22,8 @@ from harness.generation import Scheduled
 from harness.judge import Judgement, judge
 from harness.padding import check
 from harness.plan import Plan
-from oracles.expectation import Expectation, expect
+from oracles.batched.dispatch import expect
+from oracles.expectation import Expectation
 
 _PADDING: Final = "padding"
 

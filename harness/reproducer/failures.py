@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -12,6 +11,7 @@ from harness.plan import Plan
 from harness.reproducer.finding import Finding, NoScript, check_name
 from harness.reproducer.script import script
 from harness.reproducer.stored import off
+from reports.file_names import witness_name
 from reports.records import Verdict
 
 _UNSAFE: Final = (Verdict.CRASH, Verdict.TIMEOUT)
@@ -32,7 +32,8 @@ def reproduced(
             check_name(found.name)
             shown = found.leaking(one) if judged.record.phase == "padding" else found
             if shown is not None:
-                yield Reproduced(_file_name(shown, alone=len(contestants) == 1), script(shown))
+                name = witness_name(shown.case.id, shown.facts.label, alone=len(contestants) == 1)
+                yield Reproduced(f"{name}.py", script(shown))
         except NoScript:
             continue
 
@@ -50,9 +51,3 @@ def _finding(plan: Plan, word: str, one: Contestant, judged: CaseJudged, reason:
         reason=reason,
         off=off(record.loss, record.gradient),
     )
-
-
-def _file_name(found: Finding, alone: bool) -> str:
-    """By the case, and by the target too where a case may be the witness of several."""
-    label = re.sub(r"[^A-Za-z0-9.]+", "-", found.facts.label).strip("-.")
-    return f"{found.case.id}.py" if alone else f"{found.case.id}-{label}.py"

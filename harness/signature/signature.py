@@ -77,7 +77,6 @@ def signature(evidence: Evidence) -> Signature:
         residual,
         _masked,
         _precision,
-        tokens,
     ):
         found = list(explain(evidence))
         whole = next((one for one in found if one.share == 1.0), None)
@@ -87,6 +86,9 @@ def signature(evidence: Evidence) -> Signature:
     best = max(partly, key=lambda one: one.share, default=None)
     if best is not None and best.share >= MOSTLY:
         return Signature(best.words)
+    place = next(tokens(evidence), None)
+    if place is not None and place.share >= MOSTLY:
+        return Signature(place.words)
     return Signature(_seen(evidence), condition(evidence.where))
 
 

@@ -109,6 +109,13 @@ SLIPS: Sequence[Slip] = (
         _has_kl,
     ),
     Slip("KL term of sampling_logps, where logps are meant", _of_other(lambda t: t.sampling_logp), _samples),
+    # As choices of the space these replace the correction for bias, too; here it stays.
+    Slip("KL term: k1", _estimate(lambda x, _t, _p: -x), _has_kl),
+    Slip("KL term: k2", _estimate(lambda x, _t, _p: x * x / 2), _has_kl),
+    Slip("KL term: k3 with logps and ref_logps exchanged", _estimate(lambda x, _t, _p: _k3(-x)), _has_kl),
+    Slip(
+        "KL term: k3 with the wrong sign of its linear part", _estimate(lambda x, _t, _p: exp(x) + x - 1), _has_kl
+    ),
     Slip("k3 without its linear part", _estimate(lambda x, _t, _p: exp(x) - 1), _has_kl),
     Slip("k3 without its -1", _estimate(lambda x, _t, _p: exp(x) - x), _has_kl),
     Slip("k3 with its linear part detached", _estimate(lambda x, _t, _p: exp(x) - stop_gradient(x) - 1), _has_kl),

@@ -1,0 +1,1 @@
+"""The oracle on whole arrays: what `oracles.expectation` says, for batches of any size."""
