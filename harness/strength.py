@@ -24,7 +24,8 @@ from oracles.expectation import Expectation, expect
 from oracles.space.catalogue import everyday
 from oracles.space.identities import canonical
 from oracles.space.names import variant_of
-from oracles.space.pieces import USUAL_DUAL_CLIP, Pieces
+from oracles.space.pieces import Pieces
+from oracles.space.surrogates import USUAL_DUAL_CLIP
 from oracles.space.variant import KL, Variant
 from reports.records import Verdict
 

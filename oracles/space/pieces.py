@@ -9,20 +9,19 @@ from functools import cached_property
 from typing import Any, Final, TypeVar
 
 from cases.case import Case
-from cases.conventions import CispoClip, SequenceGradient
-from cases.spec import KLEstimator, Level, LossSpec
-from oracles import cispo, gmpo, sapo, vespo
-from oracles.completions import Completion, Formula, Parameters, Token
+from cases.conventions import SequenceGradient
+from cases.spec import Level
+from oracles import vespo
+from oracles.completions import Completion, Formula, Parameters
 from oracles.expectation import Expectation, expectation_of
-from oracles.kl import kl_term
-from oracles.operations import clip, exp, minimum, stop_gradient
+from oracles.operations import exp, stop_gradient
 from oracles.ratios import ratios
 from oracles.scalar import Scalar
 from oracles.slips.steps import Steps
+from oracles.space.divergences import divergence_term
+from oracles.space.surrogates import surrogate_terms
 from oracles.space.variant import KL, Aggregation, Placement, Ratio, Rows, Surrogate, Variant, Weighting
-from oracles.terms import clipped_surrogate, keeps
-
-USUAL_DUAL_CLIP: Final = 3.0
+from oracles.terms import keeps
 
 T = TypeVar("T")
 Terms = tuple[tuple[Scalar, ...], ...]
@@ -217,75 +216,7 @@ class Pieces:
 
     def _surrogates(self, surrogate: Surrogate, ratio: Terms) -> Terms:
         rows = zip(self._completions, ratio, strict=True)
-        return tuple(tuple(self._surrogate(surrogate, row, r)) if row else () for row, r in rows)
-
-    def _surrogate(self, surrogate: Surrogate, completion: Completion, ratio: Sequence[Scalar]) -> list[Scalar]:
-        spec = self._case.spec
-        pairs = list(zip(ratio, completion, strict=True))
-        match surrogate:
-            case Surrogate.SOFT_GATE:
-                return sapo.policy_terms(completion, ratio, self._formula)
-            case Surrogate.GEOMETRIC:
-                return gmpo.policy_terms(completion, self._formula)
-            case Surrogate.CAP | Surrogate.CAP_TWO_SIDED:
-                sides = CispoClip.CAP if surrogate is Surrogate.CAP else CispoClip.TWO_SIDED
-                return cispo.policy_terms(completion, ratio, self._under({"cispo_clip": sides}))
-            case Surrogate.CAP_ABOVE_ONE:
-                above = self._under({"cispo_clip": CispoClip.CAP}, epsilon_high=1.0 + spec.epsilon_high)
-                return cispo.policy_terms(completion, ratio, above)
-            case Surrogate.DETACHED:
-                return [-(stop_gradient(r) * token.advantage * token.logp) for r, token in pairs]
-            case Surrogate.REINFORCE:
-                return [-(token.advantage * token.logp) for token in completion]
-            case Surrogate.UNCLIPPED:
-                return [-self._unclipped(r, token) for r, token in pairs]
-            case Surrogate.CLIP_ALONE:
-                p = self._formula.parameters
-                return [-(clip(r, p.ratio_low, p.ratio_high) * token.advantage) for r, token in pairs]
-            case Surrogate.CAP_PASSING:
-                cap = self._formula.parameters.ratio_cap
-                return [-(clip(r, None, cap) * token.advantage * token.logp) for r, token in pairs]
-            case Surrogate.CLIP_DETACHED:
-                p = self._formula.parameters
-                return [
-                    -(stop_gradient(clip(r, p.ratio_low, p.ratio_high)) * token.advantage * token.logp)
-                    for r, token in pairs
-                ]
-            case Surrogate.CLIP_LARGER | Surrogate.CLIP_PASSING:
-                return [-self._miswritten(surrogate, r, token) for r, token in pairs]
-        p = self._clipping(surrogate, spec).parameters
-        return [-clipped_surrogate(r, token.advantage, p) for r, token in pairs]
-
-    def _unclipped(self, ratio: Scalar, token: Token) -> Scalar:
-        """The clipped surrogate with bounds beyond every ratio."""
-        delta = self._formula.parameters.delta
-        whole = ratio * token.advantage
-        return whole if delta is None else minimum(minimum(ratio, delta) * token.advantage, whole)
-
-    def _miswritten(self, surrogate: Surrogate, ratio: Scalar, token: Token) -> Scalar:
-        p = self._formula.parameters
-        first = ratio if p.delta is None else minimum(ratio, p.delta)
-        clipped = clip(ratio, p.ratio_low, p.ratio_high)
-        if surrogate is Surrogate.CLIP_LARGER:
-            return -minimum(-(first * token.advantage), -(clipped * token.advantage))
-        passing = stop_gradient(clipped) + (ratio - stop_gradient(ratio))
-        return minimum(first * token.advantage, passing * token.advantage)
-
-    def _clipping(self, surrogate: Surrogate, spec: LossSpec) -> Formula:
-        low, high = spec.epsilon_low, spec.epsilon_high
-        match surrogate:
-            case Surrogate.DUAL_CLIP:
-                return self._under({"dual_clip": spec.conventions.dual_clip or USUAL_DUAL_CLIP})
-            case Surrogate.CLIP_BY_LOW:
-                return self._under({"dual_clip": None}, epsilon_high=low)
-            case Surrogate.CLIP_BY_HIGH:
-                return self._under({"dual_clip": None}, epsilon_low=min(high, LARGEST_EPSILON_LOW))
-            case Surrogate.CLIP_SWAPPED:
-                return self._under(
-                    {"dual_clip": None}, epsilon_low=min(high, LARGEST_EPSILON_LOW), epsilon_high=low
-                )
-            case _:
-                return self._under({"dual_clip": None})
+        return tuple(tuple(surrogate_terms(surrogate, row, r, self._under)) if row else () for row, r in rows)
 
     def _kl_ratio(self, variant: Variant) -> Ratio | None:
         return variant.ratio if variant.kl in _WITH_RATIO else None
@@ -303,33 +234,12 @@ class Pieces:
             ratio = self._ratios(variant.ratio)
             rows = zip(self._completions, ratio, strict=True)
             return tuple(
-                tuple(self._divergence(variant.kl, token, r) for token, r in zip(row, rs, strict=True))
+                tuple(divergence_term(variant.kl, token, r, self._under) for token, r in zip(row, rs, strict=True))
                 for row, rs in rows
             )
 
         terms: Terms = self._once(("kl", variant.kl, self._kl_ratio(variant)), make)
         return self._weighted(terms) if variant.weighting is Weighting.BOTH else terms
-
-    def _divergence(self, kl: KL, token: Token, ratio: Scalar) -> Scalar:
-        if kl in _ESTIMATORS:
-            return kl_term(token, ratio, self._under(kl_estimator=_ESTIMATORS[kl]).parameters)
-        assert token.ref_logp is not None, "a case with a KL term has a reference"
-        x = token.ref_logp - token.logp
-        match kl:
-            case KL.K3_DETACHED:
-                return stop_gradient(exp(x) - x - 1)
-            case KL.K3_REVERSED:
-                return exp(-x) + x - 1
-            case KL.K3_LINEAR_SIGN:
-                return exp(x) + x - 1
-            case KL.K3_RATIO_DETACHED:
-                return (exp(x) - x - 1) * stop_gradient(ratio)
-            case KL.K3_CORRECTS_DETACHED:
-                return stop_gradient(exp(x) - x - 1) * ratio
-            case KL.K3_DIVIDED:
-                return (exp(x) - x - 1) * exp(token.old_logp - token.logp)
-            case _:
-                return -minimum(x, -x)
 
     def _aggregated(self, terms: Terms, aggregation: Aggregation, rows: Rows) -> Scalar:
         formula, spec = self._formula, self._case.spec
@@ -381,11 +291,4 @@ class Pieces:
         return self._formula.total(flat) / self._formula.divisor(max(len(flat), 1))
 
 
-LARGEST_EPSILON_LOW: Final = 1.0 - 2.0**-20
 _WITH_RATIO: Final = (KL.K3_BIAS_CORRECTED, KL.K3_RATIO_DETACHED, KL.K3_CORRECTS_DETACHED, KL.K3_DIVIDED)
-_ESTIMATORS: Final = {
-    KL.K1: KLEstimator.K1,
-    KL.K2: KLEstimator.K2,
-    KL.K3: KLEstimator.K3,
-    KL.K3_BIAS_CORRECTED: KLEstimator.K3_BIAS_CORRECTED,
-}
