@@ -23,6 +23,6 @@ def expected(case: Case) -> Expectation:
         return expect(case)
     if case.id not in _KEPT:
         _KEPT[case.id] = expect(case)
-        if len(_KEPT) > MOST:
+        while len(_KEPT) > MOST:
             _KEPT.popitem(last=False)
     return _KEPT[case.id]

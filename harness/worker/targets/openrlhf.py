@@ -86,7 +86,6 @@ class OpenRLHF(Target):
         self.label = f"openrlhf {self.versions['openrlhf']}"
         (self._policy_loss,) = taken_from("openrlhf", losses, "PolicyLoss")
         (self._approx_kl,) = taken_from("openrlhf", utils, "compute_approx_kl")
-        self.source = source_of(self._policy_loss.forward)
         for function in (self._policy_loss, self._approx_kl):
             lacking = [
                 name for name in _NEEDED[function.__name__] if name not in inspect.signature(function).parameters
@@ -94,6 +93,7 @@ class OpenRLHF(Target):
             if lacking:
                 what = f"{function.__name__} takes no {', '.join(lacking)}"
                 raise Unavailable("broken", f"{self.label} has another interface: its {what}")
+        self.source = source_of(self._policy_loss.forward)
         self._norms = norms
         knows_steps = isinstance(norms, Norms)
         options = ("beta", "old_logps", "token_advantages", "delta", "k1", "k2")
