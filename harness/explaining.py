@@ -52,15 +52,17 @@ def _explained(suspect: Suspect, one: Contestant) -> CellExplained:
     if not found.explains:
         read = _read_at_masked_positions(evidence, one)
         if read:
-            return CellExplained(suspect.cell, f"{read} enters at masked positions; {found.what}", explains=False)
+            verb = "enter" if len(read) > 1 else "enters"
+            words = f"{', '.join(read)} {verb} at masked positions; {found.what}"
+            return CellExplained(suspect.cell, words, explains=False)
     return CellExplained(suspect.cell, found.text, found.explains)
 
 
-def _read_at_masked_positions(evidence: Evidence, one: Contestant) -> str:
-    """The tensors that a target reads where it should not, in words; "" where there are none."""
+def _read_at_masked_positions(evidence: Evidence, one: Contestant) -> tuple[str, ...]:
+    """The tensors that a target reads where it should not."""
     masked = [answered.case for answered in evidence.numbers if not answered.case.batch.mask.all()]
     read = dict.fromkeys(name for case in masked[:MOST_DIRTIED] for name in read_at_masked_positions(one, case))
-    return ", ".join(read)
+    return tuple(read)
 
 
 def _evidence(suspect: Suspect, one: Contestant) -> Evidence:

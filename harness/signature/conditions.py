@@ -7,7 +7,11 @@ from harness.signature.evidence import Where
 
 _MOSTLY = 0.5
 _NOT_WORTH_TELLING = 0.7
-_DISJOINT = {("row_empty", "batch_empty"): "a completion without tokens"}
+_DISJOINT = {
+    ("row_empty", "batch_empty"): "a completion without tokens",
+    ("delta_above", "delta_below"): "delta",
+    ("importance_per_token", "importance_per_row"): "importance ratios",
+}
 """Regions that no case is in together, with what they have in common."""
 
 _NEGATED = {

@@ -87,6 +87,11 @@ def _inputs(case: Case) -> Iterator[tuple[str, dict[str, Any]]]:
             "advantages averaged over each completion",
             {"batch": replace(batch, advantages=batch.dtype.round(mean))},
         )
+        padded = batch.dtype.round(batch.advantages.mean(axis=1))
+        yield (
+            "advantages averaged over each row, masked positions counted",
+            {"batch": replace(batch, advantages=padded)},
+        )
         yield "one advantage a completion, its first", {"batch": replace(batch, advantages=batch.advantages[:, 0])}
         if batch.rows == batch.columns:
             yield "advantages transposed", {"batch": replace(batch, advantages=batch.advantages.T.copy())}

@@ -81,6 +81,13 @@ def _by_own_ratio(steps: Steps, _case: Case) -> Steps:
     return replace(steps, divergence=divergence)
 
 
+def _by_clipped_ratio(steps: Steps, _case: Case) -> Steps:
+    def divergence(token: Token, ratio: Scalar, p: Parameters) -> Scalar:
+        return kl_term(token, clip(ratio, p.ratio_low, p.ratio_high), p)
+
+    return replace(steps, divergence=divergence)
+
+
 def _bounded(x: Scalar, bound: float, p: Parameters) -> Scalar:
     return clip(x, p.number(-bound), p.number(bound))
 
@@ -139,6 +146,7 @@ SLIPS: Sequence[Slip] = (
         _has_kl,
     ),
     Slip("KL term corrected by the token's own ratio, not the completion's", _by_own_ratio, _corrected_by_row),
+    Slip("KL term corrected by the clipped ratio", _by_clipped_ratio, _corrected),
     Slip("KL term divided by the importance ratio", _times(lambda token, _r: _inverse(token)), _weighs),
 )
 

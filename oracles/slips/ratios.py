@@ -78,6 +78,10 @@ def _over_columns(steps: Steps, case: Case) -> Steps:
     return replace(steps, ratio=ratio)
 
 
+def _not_summed(completion: Completion, _formula: Formula) -> list[Scalar]:
+    return [exp((token.logp - token.old_logp) / len(completion)) for token in completion]
+
+
 def _arithmetic(completion: Completion, formula: Formula) -> list[Scalar]:
     own = [exp(token.logp - token.old_logp) for token in completion]
     return [formula.total(own) / len(completion)] * len(completion)
@@ -143,6 +147,11 @@ SLIPS: Sequence[Slip] = (
     Slip(
         "the completion's ratio is the arithmetic mean of its tokens', not the geometric mean",
         _ratio(_arithmetic),
+        _at_sequence_level,
+    ),
+    Slip(
+        "log-ratio of each token divided by the length, not summed: one ratio a token, not a completion",
+        _ratio(_not_summed),
         _at_sequence_level,
     ),
     Slip("ratio detached where there are no old_logps", _ratio(_detached_on_policy), _on_policy),

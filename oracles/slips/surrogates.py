@@ -114,6 +114,21 @@ def _delta_where(sign: float) -> Term:
     return term
 
 
+def _delta_floor(r: Scalar, token: Token, p: Parameters) -> Scalar:
+    """The objective is at least delta A, whatever the sign of A."""
+    assert p.delta is not None, "concerns cases with delta"
+    usual = _smaller(r, clip(r, p.ratio_low, p.ratio_high), token)
+    return -minimum(-usual, -(p.delta * token.advantage))
+
+
+def _gate_alone(sign: float) -> Term:
+    return lambda r, token, p: sign * _usual_gate(r, _temperature(token, p))
+
+
+def _ratio_alone(r: Scalar, _token: Token, p: Parameters) -> Scalar:
+    return clip(r, p.ratio_low, p.ratio_high)
+
+
 def _delta_passing(r: Scalar, token: Token, p: Parameters) -> Scalar:
     passing = stop_gradient(_capped(r, p)) + (r - stop_gradient(r))
     return _smaller(passing, clip(r, p.ratio_low, p.ratio_high), token)
@@ -177,6 +192,8 @@ SLIPS: Sequence[Slip] = (
     Slip("delta bounds the ratio from below", _term(_delta_below), _has_delta),
     Slip("delta acts for negative advantages alone", _term(_delta_where(-1.0)), _has_delta),
     Slip("delta acts for positive advantages alone", _term(_delta_where(1.0)), _has_delta),
+    Slip("objective of at least delta A for positive advantages, too", _term(_delta_floor), _has_delta),
+    Slip("policy term not multiplied by the advantage", _term(_ratio_alone), _clips),
     Slip("ratios that delta bounds pass the gradient", _term(_delta_passing), _has_delta),
     Slip("sapo's gate without its factor 4 / temperature", _gate(lambda r, tau: sigmoid(tau * (r - 1))), _SAPO),
     Slip(
@@ -198,6 +215,8 @@ SLIPS: Sequence[Slip] = (
     Slip("sapo's temperature chosen by the ratio, not by the sign of the advantage", _term(_by_ratio), _SAPO),
     Slip("ratio capped for positive advantages alone", _term(_cap_where(1.0)), _CISPO),
     Slip("ratio capped for negative advantages alone", _term(_cap_where(-1.0)), _CISPO),
+    Slip("policy term not multiplied by the advantage", _term(_gate_alone(1.0)), _SAPO),
+    Slip("policy term not multiplied by minus the advantage", _term(_gate_alone(-1.0)), _SAPO),
     Slip("sapo's gate passes the gradient unchanged", _gate(_passing_gate), _SAPO),
     Slip("sapo's gate without a gradient", _gate(lambda r, tau: stop_gradient(_usual_gate(r, tau))), _SAPO),
     Slip(
