@@ -39,7 +39,7 @@ publish: $(STAMP)
 	$(VENV)/bin/lossgate run trl --jobs 2 --quiet --format markdown > reports/published/trl.md
 	$(VENV)/bin/lossgate matrix trl 0.17.0..1.16.0 --jobs 2 --quiet --format markdown \
 		> reports/published/trl-releases.md
-	$(VENV)/bin/lossgate compare trl==1.9.0 trl==1.16.0 --jobs 2 --quiet --format markdown \
+	$(VENV)/bin/lossgate compare trl==1.9.0 trl==1.16.0 --dtype float32 --jobs 2 --quiet --format markdown \
 		> reports/published/trl-1.9.0-to-1.16.0.md
 
 # torch first: whatever asks for it later is then satisfied by the pinned build.

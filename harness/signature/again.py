@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from cases.case import Case
-from cases.dtypes import FloatArray
+from cases.dtypes import FLOAT32, FloatArray
 from harness.signature.evidence import Answered, Evidence
 from harness.signature.explanation import Explanation, share
 from oracles.contract import Contract
@@ -25,7 +25,12 @@ Again = Callable[[FloatArray], FloatArray]
 
 
 def again(evidence: Evidence) -> Iterator[Explanation]:
-    """What is done to the advantages once more, where it explains some of the telling cases."""
+    """What is done to the advantages once more, where it explains some of the telling cases.
+
+    Not in half types: a few roundings of theirs explain too much.
+    """
+    if any(one.case.batch.dtype.unit_roundoff > FLOAT32.unit_roundoff for one in evidence):
+        return
     for words, made in _AGAIN.items():
 
         def explains(one: Answered, made: Again = made) -> bool:

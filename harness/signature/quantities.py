@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 
 from cases.case import Case
+from cases.split import Mode
 
 
 def quantities(case: Case) -> Iterator[tuple[str, float]]:
@@ -38,7 +39,9 @@ def _named(case: Case) -> Iterator[tuple[str, float]]:
     rows = len(step)
     tokens = int(batch.lengths[step].sum())
     filled = int((batch.lengths[step] > 0).sum())
+    in_eval = split.accumulation_steps if split.mode is Mode.EVAL else 1
     yield "accumulation_steps", float(split.accumulation_steps)
+    yield "accumulation_steps in evaluation", float(in_eval)
     yield "ranks", float(split.ranks)
     yield "steps_per_generation", float(split.steps_per_generation)
     yield "steps_per_generation/accumulation_steps", split.steps_per_generation / split.accumulation_steps
