@@ -32,7 +32,8 @@ MOST_JUMPS: Final = 4
 class Exact:
     """Exact numbers as unevaluated sums `high + low` of two float64, with the bound on a rounded answer.
 
-    `high` is the nearest float64; `low` holds the next 53 bits; `bound` includes what both leave out.
+    From the literal oracle, `high` is the nearest float64 and `low` holds the next 53 bits; from the oracle on
+    arrays both may be further off. `bound` includes what they leave out.
     """
 
     high: FloatArray

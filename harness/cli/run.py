@@ -87,6 +87,7 @@ def run(
     from harness.errors import UsageError
     from harness.outcome import TargetUnavailable
     from harness.preparation import fresh, resumed
+    from harness.progress import on_stderr
     from harness.report_files import ReportFile, distinct
     from reports.run import Run
 
@@ -123,7 +124,7 @@ def run(
     recorder = prepared.recorder
     if prepared.note:
         print(f"lossgate: {prepared.note}", file=sys.stderr)
-    handlers: list[Handler] = [recorder] if quiet else [recorder, _progress()]
+    handlers: list[Handler] = [recorder] if quiet else [recorder, on_stderr()]
 
     def emit(event: Event) -> None:
         for handler in handlers:
@@ -182,15 +183,6 @@ def _without_stdout(error: BaseException) -> None:
     if isinstance(error, RunStoreError):
         raise error
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # for what the interpreter flushes at its end
-
-
-def _progress() -> Handler:
-    from rich.console import Console
-
-    from harness.progress import ProgressBar, ProgressLines
-
-    console = Console(stderr=True)
-    return ProgressBar(console) if console.is_terminal else ProgressLines(console)
 
 
 def _print(run: Run, output: Format, every_row: bool) -> None:

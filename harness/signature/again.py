@@ -1,4 +1,4 @@
-"""Advantages that the loss normalises again, and batches that it cuts in two.
+"""Advantages that the loss normalises once more.
 
 What the target computes from the advantages is rounded on the way: the bound is that of a few roundings more.
 """
@@ -17,7 +17,6 @@ from harness.signature.evidence import Answered, Evidence
 from harness.signature.explanation import Explanation, share
 from oracles.contract import Contract
 from oracles.expectation import expect
-from reports.records import Verdict
 
 _ROUNDINGS: Final = 16.0
 
@@ -36,7 +35,7 @@ def again(evidence: Evidence) -> Iterator[Explanation]:
         def explains(one: Answered, made: Again = made) -> bool:
             case = _other(one.case, made)
             if case is None or case.id == one.case.id:
-                return one.judgement.verdict in (Verdict.CONFORMS, Verdict.OVERFLOW)
+                return one.is_right
             contract = Contract.of(case.batch.dtype)
             return one.explained_by(expect(case, replace(contract, u=_ROUNDINGS * contract.u)), case)
 

@@ -10,9 +10,11 @@ from cases.case import Case
 from harness.judge import Judgement, judge
 from harness.outcome import Outcome
 from oracles.expectation import Expectation, expect
+from oracles.scalar import Scalar
 from reports.records import Cell, Verdict
 
 MOST_TELLING = 3
+_RIGHT = (Verdict.CONFORMS, Verdict.OVERFLOW)
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,10 +37,20 @@ class Answered:
         """Whether there is a loss and a gradient, finite or not."""
         return self.outcome.status == "ok"
 
+    @property
+    def is_right(self) -> bool:
+        """Whether the answer is what was asked for, as far as the dtype can hold it."""
+        return self.judgement.verdict in _RIGHT
+
+    def loses(self, loss: Scalar, overflows: bool) -> bool:
+        """Whether the loss may be another one, within twice its bound: quick, before a gradient is formed."""
+        answer = self.outcome.loss
+        return answer is not None and (overflows or abs(answer - float(loss.value)) <= 2.0 * loss.radius)
+
     def explained_by(self, expectation: Expectation, case: Case | None = None) -> bool:
         """Whether the answer is what another expectation has, within its bound."""
         verdict = judge(case or self.case, expectation, self.outcome).verdict
-        return verdict in (Verdict.CONFORMS, Verdict.OVERFLOW)
+        return verdict in _RIGHT
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from harness.signature.families import Family, families
 from oracles.expectation import expect
 from oracles.space.names import variant_of
 from oracles.space.pieces import Pieces
-from reports.records import Verdict
 
 _STEPS = 60
 _MOST_TOKENS = 24
@@ -36,7 +35,7 @@ def _explains(family: Family, number: float) -> Callable[[Answered], bool]:
     def explains(one: Answered) -> bool:
         made = _made(family, one.case, number)
         if made is None or not family.concerns(one.case):
-            return one.judgement.verdict in (Verdict.CONFORMS, Verdict.OVERFLOW)
+            return one.is_right
         return one.explained_by(expect(made), made)
 
     return explains

@@ -70,12 +70,7 @@ def _changes(asked: Variant) -> Iterator[Change]:
 
 
 def _explains(point: Variant, one: Answered, pieces: Pieces) -> bool:
-    loss = pieces.loss(point)
-    answer = one.outcome.loss
-    # The loss alone rules most points out, before a gradient is formed.
-    if answer is None or (abs(answer - float(loss.value)) > 2.0 * loss.radius and not pieces.overflows):
-        return False
-    return one.explained_by(pieces.expectation(point))
+    return one.loses(pieces.loss(point), pieces.overflows) and one.explained_by(pieces.expectation(point))
 
 
 def _told(point: Variant, asked: Variant) -> str:

@@ -54,8 +54,10 @@ class Signature:
 def signature(evidence: Evidence) -> Signature:
     """The first of these that explains every failing case, and leaves those that conform as they are.
 
-    How it ended, where it gave no number; another formula of the space; something done otherwise; a factor; two
-    factors; a lower precision. Where none explains all, what is seen of the loss and the gradient.
+    How it ended, where it gave no number; another formula of the space; something done otherwise; a step written
+    wrong; a factor, or one of each term; a family with one free number; what is added to the loss; a lower
+    precision. Where none explains all: what explains most, else the tokens at which the gradient is wrong, else what
+    is seen.
     """
     if all(one.judgement.verdict is Verdict.CONFORMS for one in evidence.failing):
         return Signature("its failing cases conform when they are asked again")
@@ -122,22 +124,16 @@ def _spoils(one: Answered) -> bool:
 
 
 def _otherwise(evidence: Evidence) -> Iterator[Explanation]:
-    words = dict.fromkeys(
-        words
-        for one in evidence.telling
-        for words, case in otherwise(one.case)
-        if one.explained_by(expect(case), case)
-    )
-    for one in words:
-        yield Explanation(one, share(evidence, partial(_is_otherwise, one)))
+    done = {one: dict(otherwise(one.case)) for one in evidence}
 
+    def explains(words: str, one: Answered) -> bool:
+        case = done[one].get(words)
+        # Where there is nothing to do otherwise, the answer must be right.
+        return one.is_right if case is None else one.explained_by(expect(case), case)
 
-def _is_otherwise(words: str, one: Answered) -> bool:
-    for other, case in otherwise(one.case):
-        if other == words:
-            return one.explained_by(expect(case), case)
-    # Where there is nothing to do otherwise, the answer must be right.
-    return one.judgement.verdict in (Verdict.CONFORMS, Verdict.OVERFLOW)
+    for words in dict.fromkeys(words for one in evidence.telling for words in done[one]):
+        if any(words in done[one] and explains(words, one) for one in evidence.telling):
+            yield Explanation(words, share(evidence, partial(explains, words)))
 
 
 def _factor(evidence: Evidence) -> Iterator[Explanation]:

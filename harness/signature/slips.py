@@ -11,7 +11,6 @@ from oracles.slips.catalogue import SLIPS
 from oracles.slips.steps import Slip, Steps
 from oracles.space.names import variant_of
 from oracles.space.pieces import Pieces
-from reports.records import Verdict
 
 
 def slips(evidence: Evidence) -> Iterator[Explanation]:
@@ -22,8 +21,9 @@ def slips(evidence: Evidence) -> Iterator[Explanation]:
         def explains(one: Answered, slip: Slip = slip) -> bool:
             if not slip.concerns(one.case):
                 # Where the step is not taken, the answer must be right.
-                return one.judgement.verdict in (Verdict.CONFORMS, Verdict.OVERFLOW)
-            return _explains(_written(slip, one, pieces[one]), one, pieces[one])
+                return one.is_right
+            loss = _written(slip, one, pieces[one])
+            return one.loses(loss, pieces[one].overflows) and one.explained_by(pieces[one].expected(loss))
 
         if any(slip.concerns(one.case) and explains(one) for one in evidence.telling):
             yield Explanation(slip.words, share(evidence, explains))
@@ -32,11 +32,3 @@ def slips(evidence: Evidence) -> Iterator[Explanation]:
 def _written(slip: Slip, one: Answered, pieces: Pieces) -> Scalar:
     steps = slip.change(Steps.asked(one.case.spec), one.case)
     return pieces.written(steps, variant_of(one.case.spec))
-
-
-def _explains(loss: Scalar, one: Answered, pieces: Pieces) -> bool:
-    answer = one.outcome.loss
-    # The loss alone rules most slips out, before a gradient is formed.
-    if answer is None or (abs(answer - float(loss.value)) > 2.0 * loss.radius and not pieces.overflows):
-        return False
-    return one.explained_by(pieces.expected(loss))
