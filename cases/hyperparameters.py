@@ -50,11 +50,14 @@ def spec_for(description: Description, batch: Batch, loss_type: LossType, level:
 
 
 def _own(description: Description) -> dict[str, Any]:
-    """sapo's temperatures, vespo's k and lambda; with other parameters, no two of them are equal."""
+    """sapo's temperatures, vespo's k and lambda; with other parameters, no two of them are equal.
+
+    Every dtype holds the others, so that what is known of sapo's 1.05 in float64 covers none of them.
+    """
     if description.own is Own.OTHER:
         return {
-            "sapo_temperature_pos": 0.7,
-            "sapo_temperature_neg": 1.6,
+            "sapo_temperature_pos": 0.75,
+            "sapo_temperature_neg": 1.625,
             "vespo_k_pos": 1.5,
             "vespo_lambda_pos": 2.5,
             "vespo_k_neg": 2.25,

@@ -41,7 +41,11 @@ def _losses(completion: Completion, formula: Formula) -> list[Scalar]:
 
 
 def _clipped(token: Token, p: Parameters) -> Scalar:
-    log_ratio = clip(token.logp - token.old_logp, *p.log_ratio_bounds)
+    return one_sided(clip(token.logp - token.old_logp, *p.log_ratio_bounds), token, p)
+
+
+def one_sided(log_ratio: Scalar, token: Token, p: Parameters) -> Scalar:
+    """A log-ratio clipped on the side that the advantage calls for; 0 where the advantage is 0."""
     if token.advantage.mid > 0:
         return minimum(log_ratio, p.number(p.spec.epsilon_high))
     if token.advantage.mid < 0:

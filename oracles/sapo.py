@@ -38,6 +38,14 @@ def _losses(completion: Completion, formula: Formula) -> list[Scalar]:
 
 
 def _gated(ratio: Scalar, token: Token, p: Parameters) -> Scalar:
-    spec = p.spec
-    tau = p.number(spec.sapo_temperature_pos if token.advantage.mid > 0 else spec.sapo_temperature_neg)
-    return sigmoid(tau * (ratio - 1)) * 4 / tau * token.advantage
+    return gate(ratio, temperature(token.advantage.mid > 0, p)) * token.advantage
+
+
+def temperature(positive: bool, p: Parameters) -> Scalar:
+    r"""$\tau$, of advantages above 0 or of others."""
+    return p.number(p.spec.sapo_temperature_pos if positive else p.spec.sapo_temperature_neg)
+
+
+def gate(ratio: Scalar, tau: Scalar) -> Scalar:
+    r"""$\frac{4}{\tau} \sigma(\tau (r - 1))$."""
+    return sigmoid(tau * (ratio - 1)) * 4 / tau

@@ -51,19 +51,41 @@ def _losses(completion: Completion, formula: Formula) -> list[Scalar]:
 def _log_weight(completion: Completion, formula: Formula) -> Scalar:
     """The logarithm of W."""
     p = formula.parameters
+    importances = [part for token in completion for part in importance_logs(token, p)]
+    return bounded(formula.total([*clipped_log_ratios(completion, p), *importances]), p)
+
+
+def clipped_log_ratios(completion: Completion, p: Parameters) -> list[Scalar]:
+    """The log-ratio of every token, within -20 and 20."""
     bounds = p.number(-_LOG_HIGH), p.number(_LOG_HIGH)
+    return [clip(token.logp - token.old_logp, *bounds) for token in completion]
+
+
+def importance_logs(token: Token, p: Parameters) -> list[Scalar]:
+    """The logarithm of a token's importance ratio inside its bounds; nothing where there is none."""
+    if token.importance_ratio is None:
+        return []
     lowest = p.number(math.log(_SMALLEST))
-    terms = [clip(token.logp - token.old_logp, *bounds) for token in completion]
-    for token in completion:
-        if token.importance_ratio is not None:
-            below = token.importance_ratio.mid <= _SMALLEST
-            terms.append(lowest if below else clip(log(token.importance_ratio), lowest, bounds[1]))
-    return clip(formula.total(terms), lowest, bounds[1])
+    below = token.importance_ratio.mid <= _SMALLEST
+    return [lowest if below else clip(log(token.importance_ratio), lowest, p.number(_LOG_HIGH))]
+
+
+def bounded(log_weight: Scalar, p: Parameters) -> Scalar:
+    """A logarithm of W inside its bounds."""
+    return clip(log_weight, p.number(math.log(_SMALLEST)), p.number(_LOG_HIGH))
+
+
+def shape(positive: bool, p: Parameters) -> tuple[Scalar, Scalar]:
+    """k and lambda, of advantages of at least 0 or of others."""
+    spec = p.spec
+    k = p.number(spec.vespo_k_pos if positive else spec.vespo_k_neg)
+    return k, p.number(spec.vespo_lambda_pos if positive else spec.vespo_lambda_neg)
+
+
+def gamma(log_weight: Scalar, k: Scalar, lam: Scalar) -> Scalar:
+    r"""$\phi = e^{\lambda} W^k e^{-\lambda W}$, from the logarithm of W."""
+    return exp(lam + k * log_weight - lam * exp(log_weight))
 
 
 def _gamma(log_weight: Scalar, token: Token, p: Parameters) -> Scalar:
-    spec = p.spec
-    positive = token.advantage.mid >= 0
-    k = p.number(spec.vespo_k_pos if positive else spec.vespo_k_neg)
-    lam = p.number(spec.vespo_lambda_pos if positive else spec.vespo_lambda_neg)
-    return exp(lam + k * log_weight - lam * exp(log_weight))
+    return gamma(log_weight, *shape(token.advantage.mid >= 0, p))

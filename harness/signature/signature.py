@@ -56,8 +56,8 @@ def signature(evidence: Evidence) -> Signature:
 
     How it ended, where it gave no number; another formula of the space; something done otherwise; a step written
     wrong; a factor, or one of each term; a family with one free number; what is added to the loss; a lower
-    precision. Where none explains all: what explains most, else the tokens at which the gradient is wrong, else what
-    is seen.
+    precision. Where none explains all: what explains most, else the tokens at which the gradient is wrong, else
+    what is seen.
     """
     if all(one.judgement.verdict is Verdict.CONFORMS for one in evidence.failing):
         return Signature("its failing cases conform when they are asked again")

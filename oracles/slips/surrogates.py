@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from cases.case import Case
 from cases.spec import LossType
+from oracles import sapo
 from oracles.completions import Completion, Formula, Parameters, Token
 from oracles.operations import clip, minimum, sigmoid, stop_gradient
 from oracles.scalar import Scalar
@@ -122,7 +123,7 @@ def _delta_floor(r: Scalar, token: Token, p: Parameters) -> Scalar:
 
 
 def _gate_alone(sign: float) -> Term:
-    return lambda r, token, p: sign * _usual_gate(r, _temperature(token, p))
+    return lambda r, token, p: sign * sapo.gate(r, _temperature(token, p))
 
 
 def _ratio_alone(r: Scalar, _token: Token, p: Parameters) -> Scalar:
@@ -135,8 +136,7 @@ def _delta_passing(r: Scalar, token: Token, p: Parameters) -> Scalar:
 
 
 def _temperature(token: Token, p: Parameters) -> Scalar:
-    positive = token.advantage.mid > 0
-    return p.number(p.spec.sapo_temperature_pos if positive else p.spec.sapo_temperature_neg)
+    return sapo.temperature(token.advantage.mid > 0, p)
 
 
 def _gate(made: Callable[[Scalar, Scalar], Scalar]) -> Change:
@@ -144,13 +144,8 @@ def _gate(made: Callable[[Scalar, Scalar], Scalar]) -> Change:
     return _term(lambda r, token, p: made(r, _temperature(token, p)) * token.advantage)
 
 
-def _usual_gate(r: Scalar, tau: Scalar) -> Scalar:
-    return sigmoid(tau * (r - 1)) * 4 / tau
-
-
 def _by_ratio(r: Scalar, token: Token, p: Parameters) -> Scalar:
-    tau = p.number(p.spec.sapo_temperature_pos if r.mid > 1 else p.spec.sapo_temperature_neg)
-    return _usual_gate(r, tau) * token.advantage
+    return sapo.gate(r, sapo.temperature(r.mid > 1, p)) * token.advantage
 
 
 def _cap_where(sign: float) -> Term:
@@ -162,7 +157,7 @@ def _cap_where(sign: float) -> Term:
 
 
 def _passing_gate(r: Scalar, tau: Scalar) -> Scalar:
-    return stop_gradient(_usual_gate(r, tau)) + (r - stop_gradient(r))
+    return stop_gradient(sapo.gate(r, tau)) + (r - stop_gradient(r))
 
 
 _SAPO = _of(LossType.SAPO)
@@ -218,7 +213,7 @@ SLIPS: Sequence[Slip] = (
     Slip("policy term not multiplied by the advantage", _term(_gate_alone(1.0)), _SAPO),
     Slip("policy term not multiplied by minus the advantage", _term(_gate_alone(-1.0)), _SAPO),
     Slip("sapo's gate passes the gradient unchanged", _gate(_passing_gate), _SAPO),
-    Slip("sapo's gate without a gradient", _gate(lambda r, tau: stop_gradient(_usual_gate(r, tau))), _SAPO),
+    Slip("sapo's gate without a gradient", _gate(lambda r, tau: stop_gradient(sapo.gate(r, tau))), _SAPO),
     Slip(
         "capped ratio, not detached, without log-probabilities",
         _term(lambda r, token, p: clip(r, None, p.ratio_cap) * token.advantage),

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from cases.case import Case
 from cases.spec import LossType
+from oracles import gmpo, vespo
 from oracles.completions import Completion, Formula, Parameters, Token
-from oracles.operations import clip, exp, log, minimum, stop_gradient
+from oracles.operations import clip, exp, minimum, stop_gradient
 from oracles.scalar import Scalar
 from oracles.slips.steps import Change, Slip, Steps
-
-_LOG_HIGH = 20.0
-_SMALLEST = 1e-8
 
 LogWeight = Callable[[Completion, Formula], Scalar]
 Gamma = Callable[[Scalar, Token, Parameters], Scalar]
@@ -37,88 +34,60 @@ def _is_gmpo(case: Case) -> bool:
     return case.spec.loss_type is LossType.GMPO
 
 
-def _clipped_logs(completion: Completion, p: Parameters) -> list[Scalar]:
-    bounds = p.number(-_LOG_HIGH), p.number(_LOG_HIGH)
-    return [clip(token.logp - token.old_logp, *bounds) for token in completion]
-
-
-def _importance(token: Token, p: Parameters) -> list[Scalar]:
-    lowest = p.number(math.log(_SMALLEST))
-    if token.importance_ratio is None:
-        return []
-    below = token.importance_ratio.mid <= _SMALLEST
-    return [lowest if below else clip(log(token.importance_ratio), lowest, p.number(_LOG_HIGH))]
-
-
-def _bounded(weight: Scalar, p: Parameters) -> Scalar:
-    return clip(weight, p.number(math.log(_SMALLEST)), p.number(_LOG_HIGH))
-
-
 def _sum(completion: Completion, formula: Formula) -> Scalar:
     p = formula.parameters
-    importances = [part for token in completion for part in _importance(token, p)]
-    return _bounded(formula.total([*_clipped_logs(completion, p), *importances]), p)
+    importances = [part for token in completion for part in vespo.importance_logs(token, p)]
+    return vespo.bounded(formula.total([*vespo.clipped_log_ratios(completion, p), *importances]), p)
 
 
 def _unbounded(completion: Completion, formula: Formula) -> Scalar:
     p = formula.parameters
-    importances = [part for token in completion for part in _importance(token, p)]
-    return formula.total([*_clipped_logs(completion, p), *importances])
+    importances = [part for token in completion for part in vespo.importance_logs(token, p)]
+    return formula.total([*vespo.clipped_log_ratios(completion, p), *importances])
 
 
 def _mean(completion: Completion, formula: Formula) -> Scalar:
     p = formula.parameters
-    importances = [part for token in completion for part in _importance(token, p)]
-    return _bounded(formula.total([*_clipped_logs(completion, p), *importances]) / len(completion), p)
+    importances = [part for token in completion for part in vespo.importance_logs(token, p)]
+    return vespo.bounded(
+        formula.total([*vespo.clipped_log_ratios(completion, p), *importances]) / len(completion), p
+    )
 
 
 def _mean_beside_importance(completion: Completion, formula: Formula) -> Scalar:
     p = formula.parameters
-    mean = formula.total(_clipped_logs(completion, p)) / len(completion)
-    importances = [part for token in completion for part in _importance(token, p)]
-    return _bounded(formula.total([mean, *importances]), p)
+    mean = formula.total(vespo.clipped_log_ratios(completion, p)) / len(completion)
+    importances = [part for token in completion for part in vespo.importance_logs(token, p)]
+    return vespo.bounded(formula.total([mean, *importances]), p)
 
 
 def _without_importance(completion: Completion, formula: Formula) -> Scalar:
     p = formula.parameters
-    return _bounded(formula.total(_clipped_logs(completion, p)), p)
+    return vespo.bounded(formula.total(vespo.clipped_log_ratios(completion, p)), p)
 
 
 def _importance_once(completion: Completion, formula: Formula) -> Scalar:
     p = formula.parameters
-    first = _importance(completion.tokens[0], p)
-    return _bounded(formula.total([*_clipped_logs(completion, p), *first]), p)
-
-
-def _parameters(p: Parameters, positive: bool) -> tuple[Scalar, Scalar]:
-    spec = p.spec
-    k = p.number(spec.vespo_k_pos if positive else spec.vespo_k_neg)
-    return k, p.number(spec.vespo_lambda_pos if positive else spec.vespo_lambda_neg)
+    first = vespo.importance_logs(completion.tokens[0], p)
+    return vespo.bounded(formula.total([*vespo.clipped_log_ratios(completion, p), *first]), p)
 
 
 def _gamma(log_weight: Scalar, token: Token, p: Parameters) -> Scalar:
-    k, lam = _parameters(p, token.advantage.mid >= 0)
-    return exp(lam + k * log_weight - lam * exp(log_weight))
+    return vespo.gamma(log_weight, *vespo.shape(token.advantage.mid >= 0, p))
 
 
 def _gamma_without_factor(log_weight: Scalar, token: Token, p: Parameters) -> Scalar:
-    k, lam = _parameters(p, token.advantage.mid >= 0)
+    k, lam = vespo.shape(token.advantage.mid >= 0, p)
     return exp(k * log_weight - lam * exp(log_weight))
 
 
 def _gamma_without_tail(log_weight: Scalar, token: Token, p: Parameters) -> Scalar:
-    k, _ = _parameters(p, token.advantage.mid >= 0)
+    k, _ = vespo.shape(token.advantage.mid >= 0, p)
     return exp(k * log_weight)
 
 
-def _gamma_of_positive(log_weight: Scalar, _token: Token, p: Parameters) -> Scalar:
-    k, lam = _parameters(p, True)
-    return exp(lam + k * log_weight - lam * exp(log_weight))
-
-
-def _gamma_of_negative(log_weight: Scalar, _token: Token, p: Parameters) -> Scalar:
-    k, lam = _parameters(p, False)
-    return exp(lam + k * log_weight - lam * exp(log_weight))
+def _gamma_of(positive: bool) -> Gamma:
+    return lambda log_weight, _token, p: vespo.gamma(log_weight, *vespo.shape(positive, p))
 
 
 def _vespo(weight: LogWeight = _sum, gamma: Gamma = _gamma, detached: bool = True) -> Change:
@@ -151,7 +120,7 @@ def _clipped_mean(steps: Steps, _case: Case) -> Steps:
     def policy(completion: Completion, _ratio: Sequence[Scalar], formula: Formula) -> list[Scalar]:
         p = formula.parameters
         mean = formula.total([token.logp - token.old_logp for token in completion]) / len(completion)
-        return [-(exp(_one_sided(mean, token, p)) * token.advantage) for token in completion]
+        return [-(exp(gmpo.one_sided(mean, token, p)) * token.advantage) for token in completion]
 
     return replace(steps, policy=policy)
 
@@ -164,14 +133,6 @@ def _clipped_mean_on_both_sides(steps: Steps, _case: Case) -> Steps:
         return [-minimum(ratio * token.advantage, clipped * token.advantage) for token in completion]
 
     return replace(steps, policy=policy)
-
-
-def _one_sided(log_ratio: Scalar, token: Token, p: Parameters) -> Scalar:
-    if token.advantage.mid > 0:
-        return minimum(log_ratio, p.number(p.spec.epsilon_high))
-    if token.advantage.mid < 0:
-        return -minimum(-log_ratio, p.number(p.spec.epsilon_low))
-    return p.number(0.0)
 
 
 def _both_sided(log_ratio: Scalar, _token: Token, p: Parameters) -> Scalar:
@@ -193,8 +154,8 @@ SLIPS: Sequence[Slip] = (
     Slip("vespo's phi passes the gradient", _vespo(detached=False), _is_vespo),
     Slip("vespo's phi without its factor exp(lambda)", _vespo(gamma=_gamma_without_factor), _is_vespo),
     Slip("vespo's phi is W^k alone", _vespo(gamma=_gamma_without_tail), _is_vespo),
-    Slip("vespo's parameters of positive advantages for both signs", _vespo(gamma=_gamma_of_positive), _is_vespo),
-    Slip("vespo's parameters of negative advantages for both signs", _vespo(gamma=_gamma_of_negative), _is_vespo),
+    Slip("vespo's parameters of positive advantages for both signs", _vespo(gamma=_gamma_of(True)), _is_vespo),
+    Slip("vespo's parameters of negative advantages for both signs", _vespo(gamma=_gamma_of(False)), _is_vespo),
     Slip("vespo's log W without importance ratios", _vespo(_without_importance), _is_vespo_weighted),
     Slip(
         "vespo's log W has the importance ratio of a completion once, not for every token",
@@ -206,6 +167,8 @@ SLIPS: Sequence[Slip] = (
     Slip("gmpo clips the completion's mean log-ratio, by the minimum", _clipped_mean_on_both_sides, _is_gmpo),
     Slip("gmpo's log-ratios not clipped", _gmpo(_not_clipped), _is_gmpo),
     Slip(
-        "gmpo's ratio is the product of the tokens', not their geometric mean", _gmpo(_one_sided, False), _is_gmpo
+        "gmpo's ratio is the product of the tokens', not their geometric mean",
+        _gmpo(gmpo.one_sided, False),
+        _is_gmpo,
     ),
 )
