@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cases.case import Case, CaseFormatError
+from harness.config import Config
 from harness.errors import UsageError, did_you_mean
 from harness.exit_codes import ExitCode
 from harness.judge import Judgement, judge
@@ -90,6 +91,15 @@ def find(name: str, runs: Path) -> Path:
         f"no case {name!r} in {runs}: takes a case file, or the id of a case that a run there kept",
         did_you_mean(name, [candidate.stem for candidate in stored]),
     )
+
+
+def plan_for(path: Path, target: str | None, **options: Any) -> Plan:
+    """The plan that puts the case in a file to a target, or to that of the run it lies in.
+
+    `options` are those of `Plan.of`. Raises `UsageError` when there is no target, or an option is wrong.
+    """
+    name = target if target is not None else requested_target(path)
+    return Plan.of([name], settings=Config.load(None).settings, **options)
 
 
 def requested_target(path: Path) -> str:

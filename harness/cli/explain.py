@@ -28,28 +28,17 @@ def explain(
 
     Exit code: 0 conforms, 1 fails, 2 wrong usage or no such case, 3 the target did not start, 4 unsupported.
     """
-    from harness.config import Config
     from harness.exit_codes import ExitCode
     from harness.explanation import expected, explanation
-    from harness.plan import Plan
-    from harness.replay import find, replayed, requested_target, stored_case
+    from harness.replay import find, plan_for, replayed, stored_case
 
     path = find(case, Path("lossgate-runs"))
     if alone:
         for line in expected(stored_case(path)):
             typer.echo(line)
         raise typer.Exit(int(ExitCode.CONFORMS))
-    name = target if target is not None else requested_target(path)
-    plan = Plan.of(
-        [name],
-        settings=Config.load(None).settings,
-        device=device,
-        python=python,
-        timeout=timeout,
-        memory=memory,
-        offline=offline,
-    )
-    result = replayed(path, name, plan)
+    plan = plan_for(path, target, device=device, python=python, timeout=timeout, memory=memory, offline=offline)
+    result = replayed(path, plan.targets[0], plan)
     for line in explanation(result, path):
         typer.echo(line)
     raise typer.Exit(int(ExitCode(result.exit_code)))

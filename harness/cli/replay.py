@@ -29,23 +29,12 @@ def replay(
 
     Exit code: 0 conforms, 1 fails, 2 wrong usage or no such case, 3 the target did not start, 4 unsupported.
     """
-    from harness.config import Config
     from harness.exit_codes import ExitCode
-    from harness.plan import Plan
-    from harness.replay import find, replayed, requested_target
+    from harness.replay import find, plan_for, replayed
 
     path = find(case, Path("lossgate-runs"))
-    name = target if target is not None else requested_target(path)
-    plan = Plan.of(
-        [name],
-        settings=Config.load(None).settings,
-        device=device,
-        python=python,
-        timeout=timeout,
-        memory=memory,
-        offline=offline,
-    )
-    result = replayed(path, name, plan)
+    plan = plan_for(path, target, device=device, python=python, timeout=timeout, memory=memory, offline=offline)
+    result = replayed(path, plan.targets[0], plan)
     if output is TextFormat.JSON:
         print(json.dumps(result.as_json(), indent=2))
     else:

@@ -30,27 +30,16 @@ def reproduce(
 
     Exit code: 0 written, 2 wrong usage, no such case or nothing to reproduce, 3 the target did not start.
     """
-    from harness.config import Config
     from harness.errors import UsageError
-    from harness.plan import Plan
-    from harness.replay import find, requested_target
+    from harness.replay import find, plan_for
     from harness.reproducer.finding import NoScript
     from harness.reproducer.script import script
     from harness.reproducer.stored import finding_in
 
     path = find(case, Path("lossgate-runs"))
-    name = target if target is not None else requested_target(path)
-    plan = Plan.of(
-        [name],
-        settings=Config.load(None).settings,
-        device=device,
-        python=python,
-        timeout=timeout,
-        memory=memory,
-        offline=offline,
-    )
+    plan = plan_for(path, target, device=device, python=python, timeout=timeout, memory=memory, offline=offline)
     try:
-        text = script(finding_in(path, name, plan))
+        text = script(finding_in(path, plan.targets[0], plan))
     except NoScript as reason:
         raise UsageError(f"no script: {reason}") from None
     if out is None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 from harness.asking import Contestant
@@ -11,14 +10,12 @@ from harness.errors import UsageError
 from harness.judge import Judgement, agree, judge
 from harness.judging import client_for, contestant
 from harness.plan import Plan
+from harness.reason import alone, of_the_cell
 from harness.replay import stored_case
 from harness.reproducer.finding import Finding, check_name
-from harness.signature.evidence import Answered, Evidence, Where
-from harness.signature.signature import signature
+from harness.signature.evidence import Answered
 from oracles.expectation import expect
-from reports.records import Cell, Divergence, Verdict
-
-_NOWHERE = Where({}, {}, 0, 0)
+from reports.records import Divergence, Verdict
 
 
 def finding_in(path: Path, target: str, plan: Plan) -> Finding:
@@ -62,9 +59,9 @@ def _finding(
     path: Path, target: str, plan: Plan, one: Contestant, answered: Answered, judged: Judgement
 ) -> Finding:
     settings = plan.settings_of(target)
-    reason = _reason(path, one.cell(answered.case))
+    reason = of_the_cell(one.cell(answered.case), path)
     if not reason and judged.verdict.fails:
-        reason = signature(Evidence((answered,), (), _NOWHERE)).text
+        reason = alone(answered)
     return Finding(
         case=answered.case,
         name=settings.name,
@@ -76,13 +73,3 @@ def _finding(
         reason=reason,
         off=off(judged.loss, judged.gradient),
     )
-
-
-def _reason(path: Path, cell: Cell) -> str:
-    """What the run that a case lies in found of a cell; "" where it lies in none, or it says nothing of it."""
-    try:
-        facts = json.loads((path.resolve().parent.parent / "run.json").read_text(encoding="utf-8"))
-        found = [entry["signature"] for entry in facts["findings"] if asdict(cell).items() <= entry.items()]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return ""
-    return str(found[0]) if found else ""
