@@ -14,8 +14,8 @@ from typing import Any, Final
 from harness.errors import UsageError
 from harness.expectations import reading
 from harness.expectations.entry import NOTHING_EXPECTED, Expectations
-from harness.place import Place
 from harness.settings import TargetSettings
+from harness.toml_place import Place
 
 DEFAULT_FILE: Final = Path("lossgate.toml")
 PYPROJECT: Final = "pyproject.toml"

@@ -38,8 +38,8 @@ from harness.plan import Plan
 from harness.reproducer.failures import reproduced
 from harness.shrink import shrink
 from harness.strength import Sample
-from harness.tabling import tables
 from harness.tally import Tally
+from harness.witness_tables import tables
 from reports.records import Record, Verdict
 
 _SHRINKABLE: Final = (Verdict.DIVERGES, Verdict.ERROR)

@@ -11,12 +11,12 @@ from contextlib import ExitStack
 from functools import partial
 
 from harness.asking import Contestant
-from harness.companions import companions
 from harness.events import CaseJudged
 from harness.generation import Scheduled
 from harness.judging import judged_entry, open_contestants
 from harness.outcome import TargetUnavailable
 from harness.plan import Plan
+from harness.processes import companions
 
 _contestants: list[Contestant] | None = None
 _stack = ExitStack()

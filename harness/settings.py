@@ -19,7 +19,7 @@ from cases.conventions import Conventions
 from cases.spec import LossType
 from harness.errors import did_you_mean
 from harness.outcome import TargetFacts
-from harness.place import Place
+from harness.toml_place import Place
 
 _TEXTS: Final = ("name", "python", "loss_type")
 _KEYS: Final = (*_TEXTS, "conventions")

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Protocol
 
-from harness.alone import Place, Task, judged_alone
 from harness.bisection.checkout import Checkout, Commit
 from harness.bisection.finding import Finding
 from harness.errors import UsageError
 from harness.plan import Plan
 from harness.releases.libraries import LIBRARIES
 from harness.releases.release import Release
+from harness.single_target import ImportPlace, Task, judged_alone
 
 _SOURCES: Final = "src"
 
@@ -85,7 +85,7 @@ class Commits:
                 # What is installed would be judged in its place.
                 return Finding(commit.name, target, None, None, f"it has no {module}")
             path = tuple(sorted(roots, key=lambda root: root != holding[0]))
-            task = Task(commit.name, self.plan, self.root / commit.name, Place(Path(cwd), path))
+            task = Task(commit.name, self.plan, self.root / commit.name, ImportPlace(Path(cwd), path))
             return Finding.of(judged_alone(task), target, self.root)
 
 

@@ -58,8 +58,8 @@ def matrix(
     """
     from harness.config import Config
     from harness.errors import UsageError
-    from harness.matrix import begun, completed, exit_code, how_to_go_on, resumed
-    from harness.matrix_progress import shown
+    from harness.matrix.matrix import begun, completed, exit_code, how_to_go_on, resumed
+    from harness.matrix.progress import shown
     from harness.plan import Plan
     from harness.preparation import RUNS
     from harness.recording import fresh_folder

@@ -26,7 +26,7 @@ from cases.regions import REGIONS
 from cases.spec import Level, LossType
 from harness.errors import did_you_mean
 from harness.expectations.entry import CELL_KEYS, Expect, Expectations, Span
-from harness.place import Place
+from harness.toml_place import Place
 
 _TEXTS: Final = ("target", "version", "region", "signature", "reason", "link", "witness")
 _REQUIRED: Final = ("target", "reason")

@@ -14,7 +14,7 @@ from typing import Any
 from harness.errors import UsageError
 from harness.expectations.entry import CELL_KEYS, Expect, Span
 from harness.expectations.generating import is_ours
-from harness.place import statement
+from harness.toml_place import statement
 
 
 def rewritten(text: str, entries: Sequence[Expect], wanted: Sequence[Expect], section: tuple[str, ...]) -> str:

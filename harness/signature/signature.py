@@ -10,7 +10,6 @@ from typing import Final
 import numpy as np
 
 from cases.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
-from harness.signature.again import again
 from harness.signature.conditions import condition
 from harness.signature.evidence import Answered, Evidence
 from harness.signature.explanation import Explanation, share
@@ -19,6 +18,7 @@ from harness.signature.fitting import fitted
 from harness.signature.off_policy import off_policy
 from harness.signature.otherwise import otherwise
 from harness.signature.points import points
+from harness.signature.renormalised import renormalised
 from harness.signature.residual import residual
 from harness.signature.slips import slips
 from harness.signature.terms import named_terms
@@ -70,7 +70,7 @@ def signature(evidence: Evidence) -> Signature:
         points,
         _otherwise,
         slips,
-        again,
+        renormalised,
         off_policy,
         _factor,
         _row_factor,

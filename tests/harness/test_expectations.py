@@ -12,7 +12,7 @@ from cases.case import Case
 from harness.config import Config
 from harness.errors import UsageError
 from harness.expectations.entry import Expectations, Subject
-from harness.place import statement
+from harness.toml_place import statement
 from reports.records import Cell
 
 ROOT = Path(__file__).parents[2]

@@ -12,15 +12,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from harness.alone import Task, judged_alone
-from harness.companions import companions
 from harness.errors import UsageError
 from harness.exit_codes import ExitCode
 from harness.outcome import TargetUnavailable
 from harness.plan import Plan
+from harness.processes import companions
 from harness.provenance import provenance
 from harness.releases.release import Release
 from harness.releases.span import Span
+from harness.single_target import Task, judged_alone
 from reports.columns import Column
 from reports.matrix import Matrix
 from reports.matrix_file import load, save

@@ -23,7 +23,7 @@ _ROUNDINGS: Final = 16.0
 Again = Callable[[FloatArray], FloatArray]
 
 
-def again(evidence: Evidence) -> Iterator[Explanation]:
+def renormalised(evidence: Evidence) -> Iterator[Explanation]:
     """What is done to the advantages once more, where it explains some of the telling cases.
 
     Not in half types: a few roundings of theirs explain too much.

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from harness.matrix import Seen
+from harness.matrix.matrix import Seen
 from reports.columns import Column
 
 

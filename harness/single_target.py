@@ -24,7 +24,7 @@ _PATH: Final = "PYTHONPATH"
 
 
 @dataclass(frozen=True)
-class Place:
+class ImportPlace:
     """Where a target is looked for, instead of in the current folder: `path` comes before what is installed.
 
     `cwd` is the folder that its process works in; both are absolute.
@@ -41,7 +41,7 @@ class Task:
     name: str
     plan: Plan
     folder: Path
-    place: Place | None = None
+    place: ImportPlace | None = None
 
 
 def judged_alone(task: Task) -> Column:
@@ -79,7 +79,7 @@ def _prepared(plan: Plan, folder: Path) -> Prepared:
 
 
 @contextmanager
-def _in_place(place: Place | None) -> Iterator[None]:
+def _in_place(place: ImportPlace | None) -> Iterator[None]:
     if place is None:
         yield
         return

@@ -1,0 +1,1 @@
+"""The releases of a library side by side."""
