@@ -88,22 +88,10 @@ def _by_clipped_ratio(steps: Steps, _case: Case) -> Steps:
     return replace(steps, divergence=divergence)
 
 
-def _bounded(x: Scalar, bound: float, p: Parameters) -> Scalar:
-    return clip(x, p.number(-bound), p.number(bound))
-
-
 def _bounded_estimate(bound: float) -> Slip:
     return Slip(
         f"KL estimate clamped to {bound:g}",
         _estimate(lambda x, _t, p: clip(_k3(x), None, p.number(bound))),
-        _has_kl,
-    )
-
-
-def _bounded_log_ratio(bound: float) -> Slip:
-    return Slip(
-        f"log-ratio of the KL term clamped to {bound:g} in size",
-        _estimate(lambda x, _t, p: _k3(_bounded(x, bound, p))),
         _has_kl,
     )
 
@@ -131,7 +119,6 @@ SLIPS: Sequence[Slip] = (
     Slip("x exp(x) - exp(x) + 1 as the KL term", _estimate(lambda x, _t, _p: x * exp(x) - exp(x) + 1), _has_kl),
     Slip("log-ratio to the reference as the KL term", _estimate(lambda x, _t, _p: x), _has_kl),
     *(_bounded_estimate(bound) for bound in (10.0, 5.0, 1.0, 20.0, 100.0)),
-    *(_bounded_log_ratio(bound) for bound in (20.0, 10.0, 5.0)),
     Slip("KL term multiplied by the ratio", _times(lambda _token, ratio: ratio), _has_kl),
     Slip("KL term multiplied by the ratio twice", _times(lambda _token, ratio: ratio), _corrected),
     Slip("KL term multiplied by the advantage", _times(lambda token, _ratio: token.advantage), _has_kl),

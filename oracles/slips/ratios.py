@@ -166,16 +166,6 @@ SLIPS: Sequence[Slip] = (
         _weighs,
     ),
     Slip(
-        "importance ratios below 1 taken for 1",
-        _weight(lambda rho: rho if rho.mid >= 1 else _constant(rho, 1.0)),
-        _weighs,
-    ),
-    Slip(
-        "importance ratios above 2 taken for 2",
-        _weight(lambda rho: rho if rho.mid <= 2 else _constant(rho, 2.0)),
-        _weighs,
-    ),
-    Slip(
         "tokens with an importance ratio above 2 dropped",
         _weight(lambda rho: rho if rho.mid <= 2 else _constant(rho, 0.0)),
         _weighs,
