@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -68,8 +69,10 @@ class Batch:
         object.__setattr__(self, "mask", mask)
 
     def _freeze(self, field: str, shapes: list[tuple[int, ...]]) -> None:
+        given = getattr(self, field)
         try:
-            array = np.array(getattr(self, field), dtype=np.float64)
+            # Another batch's array is shared, not copied.
+            array = given if _is_frozen(given) else np.array(given, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{field}: takes numbers of shape {_either(shapes)} ({error})") from error
         if array.shape not in shapes:
@@ -123,6 +126,11 @@ class Batch:
             return np.zeros_like(self.logps)
         return self.logps - self.old_logps
 
+    @cached_property
+    def without_reference(self) -> Batch:
+        """The batch without `ref_logps`."""
+        return replace(self, ref_logps=None)
+
     def take(self, rows: Sequence[int] | None = None, columns: Sequence[int] | None = None) -> Batch:
         """Some of the completions and positions, in the order given; None takes all."""
 
@@ -143,6 +151,16 @@ class Batch:
 
     def __hash__(self) -> int:
         return hash((self.dtype.name, self.logps.tobytes(), self.mask.tobytes()))
+
+
+def _is_frozen(values: object) -> bool:
+    """Whether it is an array that nobody writes to: read-only, and no view of another."""
+    return (
+        isinstance(values, np.ndarray)
+        and values.dtype == np.float64
+        and values.flags.owndata
+        and not values.flags.writeable
+    )
 
 
 def _equal(ours: object, theirs: object) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Callable
 from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +15,8 @@ import numpy as np
 from cases.batch import Batch
 from cases.conventions import Conventions
 from cases.dtypes import DTYPES
+from cases.large import is_large
+from cases.packed import packed, unpacked
 from cases.spec import LossSpec
 from cases.split import Split
 
@@ -32,7 +35,8 @@ class CaseFormatError(ValueError):
 class Case:
     """A batch, a loss spec and a split.
 
-    Round-trips through `to_json` and `from_json` to the bit: tensors are written as hexadecimal floats.
+    Round-trips through `to_json` and `from_json` to the bit: tensors are written as hexadecimal floats, those of a
+    large batch as compressed bytes.
 
     Raises `ValueError` when the spec needs a tensor that the batch lacks, or the rows cannot be split evenly.
     """
@@ -55,8 +59,7 @@ class Case:
         What is at its default does not enter, so that the id outlives fields that are added later.
         """
         batch = self.batch
-        told = {"dtype": batch.dtype.name, "spec": _told(self.spec), "split": _told(self.split)}
-        digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode())
+        digest = hashlib.sha256(_head(batch.dtype.name, self.spec, self.split))
         for name in (*_TENSORS, "mask"):
             values = getattr(batch, name)
             if values is not None:
@@ -67,9 +70,12 @@ class Case:
     def to_json(self) -> str:
         """The case as JSON text, one row of a tensor a line."""
         batch: dict[str, Any] = {"dtype": self.batch.dtype.name}
+        write: Callable[[Any], Any] = packed if is_large(self.batch) else _hex
         for name in _TENSORS:
-            batch[name] = _hex(getattr(self.batch, name))
-        batch["mask"] = self.batch.mask.astype(int).tolist()
+            values = getattr(self.batch, name)
+            batch[name] = None if values is None else write(values)
+        mask = self.batch.mask
+        batch["mask"] = packed(mask) if is_large(self.batch) else mask.astype(int).tolist()
         content = {
             "format": FORMAT,
             "id": self.id,
@@ -108,6 +114,13 @@ class Case:
         return case
 
 
+@lru_cache(maxsize=4096)
+def _head(dtype: str, spec: LossSpec, split: Split) -> bytes:
+    """What is hashed before the tensors: many cases have it alike."""
+    told = {"dtype": dtype, "spec": _told(spec), "split": _told(split)}
+    return json.dumps(told, sort_keys=True).encode()
+
+
 def _told(value: Any) -> Any:
     """A dataclass without the fields that are at their default."""
     if not is_dataclass(value):
@@ -122,8 +135,6 @@ def _told(value: Any) -> Any:
 
 
 def _hex(values: Any) -> Any:
-    if values is None:
-        return None
     if isinstance(values, np.ndarray):
         values = values.tolist()
     return [_hex(value) if isinstance(value, list) else _TRAILING_ZEROS.sub("p", value.hex()) for value in values]
@@ -132,6 +143,8 @@ def _hex(values: Any) -> Any:
 def _unhex(name: str, values: Any) -> Any:
     if values is None:
         return None
+    if isinstance(values, dict):
+        return unpacked(name, values)
     if isinstance(values, list):
         return [_unhex(name, value) for value in values]
     if not isinstance(values, str):
@@ -172,6 +185,8 @@ def _batch(data: dict[str, Any]) -> Batch:
 
 
 def _mask(rows: Any) -> Any:
+    if isinstance(rows, dict):
+        return unpacked("mask", rows)
     if not isinstance(rows, list) or not all(
         isinstance(row, list) and all(type(bit) is int and bit in (0, 1) for bit in row) for row in rows
     ):

@@ -5,6 +5,7 @@ Source: IEEE 754-2019 for float64, float32 and float16; bfloat16 is float32 with
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -82,6 +83,11 @@ class DType:
         exponent = np.where(exact == 0, self.min_exponent + 1, np.maximum(exponent, self.min_exponent + 1))
         spacing: FloatArray = np.ldexp(1.0, exponent - self.precision)
         return spacing
+
+    def spacing(self, value: float) -> float:
+        """`ulp` of one number."""
+        exponent = math.frexp(value)[1] if value else self.min_exponent + 1
+        return math.ldexp(1.0, max(exponent, self.min_exponent + 1) - self.precision)
 
 
 FLOAT64: Final = DType("float64", precision=53, min_exponent=-1022, max_exponent=1023)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -23,7 +22,7 @@ def case_for(description: Description, batch: Batch, loss_type: LossType, level:
     Without a KL term, every second description comes without reference log-probabilities, as trainers do.
     """
     if beta == 0 and description.seed % 2:
-        batch = replace(batch, ref_logps=None)
+        batch = batch.without_reference
     return Case(batch, spec_for(description, batch, loss_type, level, beta), description.split)
 
 

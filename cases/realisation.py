@@ -21,6 +21,7 @@ from cases.descriptions import (
 )
 from cases.dtypes import DType, FloatArray
 from cases.hyperparameters import delta_of
+from cases.large import MOST_POSITIONS
 from cases.spec import Level
 
 GARBAGE_LOG_RATIO: Final = 5.0
@@ -115,17 +116,18 @@ def _layout(row: Row, columns: int, random: Random) -> Mask:
     return mask
 
 
-def _log_ratio(region: Ratio, row: Row, description: Description, dtype: DType, random: Random) -> float:
+def _log_ratio(
+    region: Ratio, row: Row, description: Description, dtype: DType, share: FloatArray, sign: FloatArray
+) -> FloatArray | float:
+    """Log-ratios in a region, one for each `share` of its width and `sign` of its side."""
     epsilon_low, epsilon_high = description.bounds.value
     low, high = math.log1p(-epsilon_low), math.log1p(epsilon_high)
     overflow = math.log(dtype.largest)
     # One ulp of a ratio near 1 is 2u; log-ratios are moved by as much.
     ulp = 2.0 * dtype.unit_roundoff
-    share = float(random.uniform(0.1, 1.0))
-    sign = float(random.choice([-1.0, 1.0]))
     match region:
         case Ratio.INSIDE:
-            return 0.8 * share * (high if sign > 0 else low)
+            return 0.8 * share * np.where(sign > 0, high, low)
         case Ratio.AT_HIGH:
             return high + row.ulps * ulp
         case Ratio.AT_LOW:
@@ -151,11 +153,20 @@ def _log_ratio(region: Ratio, row: Row, description: Description, dtype: DType, 
         case Ratio.BEYOND_20:
             size = 20.5 + 20.0 * share
             # Where the dtype has no room for such a ratio, its inverse has.
-            return size if size < overflow - 12.0 else -size
+            return np.where(size < overflow - 12.0, size, -size)
         case Ratio.BEYOND_MINUS_20:
             return -20.5 - 20.0 * share
         case Ratio.OVERFLOW:
             return overflow + 1.0 + 4.0 * share
+
+
+def _places(count: int, random: Random) -> tuple[FloatArray, FloatArray]:
+    """Share and sign of `count` log-ratios, for `_log_ratio`."""
+    if count > MOST_POSITIONS:
+        return random.uniform(0.1, 1.0, count), random.choice([-1.0, 1.0], count)
+    # One by one, in this order: the numbers, and with them the ids, of all smaller cases hang on it.
+    drawn = [(random.uniform(0.1, 1.0), random.choice([-1.0, 1.0])) for _ in range(count)]
+    return np.array([share for share, _ in drawn]), np.array([sign for _, sign in drawn])
 
 
 def _garbage_reach(advantages: FloatArray, dtype: DType) -> float:
@@ -178,12 +189,14 @@ def _log_ratios(
     garbage = random.uniform(-reach, reach, columns)
     scatter = random.uniform(-0.5, 0.5, columns)
     if level is Level.SEQUENCE:
-        mean = _log_ratio(row.ratios[0], row, description, dtype, random)
+        mean = _log_ratio(row.ratios[0], row, description, dtype, *_places(1, random))
         wanted = mean + scatter - (scatter[mask].mean() if mask.any() else 0.0)
     else:
-        wanted = np.array(
-            [_log_ratio(row.ratios[t % len(row.ratios)], row, description, dtype, random) for t in range(columns)]
-        )
+        share, sign = _places(columns, random)
+        wanted = np.empty(columns)
+        for first, region in enumerate(row.ratios):
+            turn = slice(first, None, len(row.ratios))
+            wanted[turn] = _log_ratio(region, row, description, dtype, share[turn], sign[turn])
     return np.where(mask, wanted, garbage)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -14,9 +15,9 @@ import numpy.typing as npt
 
 from cases.batch import Batch
 from cases.case import Case
-from cases.dtypes import BFLOAT16, FLOAT32, FloatArray
-from cases.spec import KLEstimator, LossType
-from cases.split import Mode
+from cases.dtypes import BFLOAT16, FLOAT32, DType, FloatArray
+from cases.spec import KLEstimator, Level, LossType
+from cases.split import Mode, Split
 from cases.tokens import Tokens
 
 Flags = npt.NDArray[np.bool_]
@@ -44,6 +45,11 @@ def _just(distance: FloatArray) -> bool:
 
 def _any(flags: Flags) -> bool:
     return bool(flags.any())
+
+
+@lru_cache(maxsize=1024)
+def _held(dtype: DType, *numbers: float) -> bool:
+    return dtype.holds(numbers)
 
 
 def _inside(t: Tokens) -> Flags:
@@ -132,7 +138,7 @@ _REGIONS: Final = (
     Region(
         "bounds_dyadic",
         "clip bounds that every dtype holds exactly",
-        lambda t: BFLOAT16.holds([t.low, t.high]),
+        lambda t: _held(BFLOAT16, t.low, t.high),
     ),
 )
 
@@ -188,13 +194,13 @@ _OPTION_REGIONS: Final = (
         "a temperature of sapo that float32 cannot hold",
         lambda t: (
             t.case.spec.loss_type is LossType.SAPO
-            and not FLOAT32.holds([t.case.spec.sapo_temperature_pos, t.case.spec.sapo_temperature_neg])
+            and not _held(FLOAT32, t.case.spec.sapo_temperature_pos, t.case.spec.sapo_temperature_neg)
         ),
     ),
     Region(
         "window_beyond_float32",
         "a token count per rank and step that float32 cannot hold",
-        lambda t: not FLOAT32.holds([t.batch.tokens / t.case.split.ranks, t.window_share]),
+        lambda t: not _held(FLOAT32, t.batch.tokens / t.case.split.ranks, t.window_share),
     ),
 )
 
@@ -206,10 +212,62 @@ def _lengths_equal(batch: Batch) -> bool:
     return batch.rows > 1 and 0 < lengths[0] < batch.columns and bool((lengths == lengths[0]).all())
 
 
+_OF_THE_SPEC: Final = frozenset(
+    {
+        "ratio_inside",
+        "ratio_at_low",
+        "ratio_at_high",
+        "ratio_just_below_low",
+        "ratio_just_above_high",
+        "clipped_high",
+        "clipped_low",
+        "unclipped_high",
+        "unclipped_low",
+        "ref_equal",
+        "ref_near",
+        "ref_above",
+        "ref_below",
+        "bounds_asymmetric",
+        "bounds_dyadic",
+        "delta_above",
+        "delta_below",
+        "ratio_at_delta",
+        "ratio_above_delta",
+        "kl_bias_corrected",
+        "off_policy_dropped",
+        "off_policy_kept",
+        "off_policy_at_threshold",
+        "temperature_beyond_float32",
+    }
+)
+"""Regions that depend on more than the batch, its split and the ratio that the loss takes."""
+
+
+class Locator:
+    """Finds the regions of cases, of which many share a batch: what depends on that alone is found once."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[int, Split, Level, bool], tuple[Batch, frozenset[str]]] = {}
+
+    def regions_of(self, case: Case) -> tuple[str, ...]:
+        """Names of the regions that a case is in, in the order of `REGIONS`."""
+        spec, tokens = case.spec, Tokens(case)
+        key = id(case.batch), case.split, spec.importance_sampling_level, spec.loss_type is LossType.GMPO
+        if key not in self._found:
+            shared = (one for name, one in REGIONS.items() if name not in _OF_THE_SPEC)
+            # With the batch, whose id is no other's as long as it is held.
+            self._found[key] = case.batch, frozenset(one.name for one in shared if one.holds(tokens))
+        found = self._found[key][1]
+        return tuple(
+            name
+            for name, region in REGIONS.items()
+            if (region.holds(tokens) if name in _OF_THE_SPEC else name in found)
+        )
+
+
 def regions_of(case: Case) -> tuple[str, ...]:
     """Names of the regions that a case is in, in the order of `REGIONS`."""
-    tokens = Tokens(case)
-    return tuple(region.name for region in REGIONS.values() if region.holds(tokens))
+    return Locator().regions_of(case)
 
 
 def missing(needed: Iterable[str], hit: Iterable[str]) -> tuple[str, ...]:

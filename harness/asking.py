@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 from cases.case import Case
 from cases.conventions import Conventions, PaddingPromise
@@ -20,6 +22,9 @@ from oracles.expectation import Expectation
 from reports.records import Cell, Record, Verdict
 
 REPEAT_EVERY: Final = 16
+AHEAD: Final = 4
+"""Questions under way beside the one whose answer is waited for."""
+
 SURFACE: Final = "logps"
 
 _NOT_REPEATED: Final = (Verdict.UNSUPPORTED, Verdict.CRASH, Verdict.TIMEOUT)
@@ -49,7 +54,7 @@ class Contestant:
         conventions = self.conventions(case.spec)
         if case.spec.conventions == conventions:
             return case
-        return replace(case, spec=replace(case.spec, conventions=conventions))
+        return replace(case, spec=_under(case.spec, conventions))
 
     def takes(self, loss_type: LossType, level: Level, dtype: DType) -> bool:
         """Whether the target says that it has a loss at a level in a dtype."""
@@ -81,6 +86,11 @@ class Contestant:
         return replace(judgement, verdict=Verdict.KNOWN, message=f"{entry.reason}\n{judgement.message}")
 
 
+@lru_cache(maxsize=4096)
+def _under(spec: LossSpec, conventions: Conventions) -> LossSpec:
+    return replace(spec, conventions=conventions)
+
+
 @dataclass(frozen=True)
 class Question:
     """A case to put, the regions it is in, the number of its description in the run, and the phase."""
@@ -98,15 +108,40 @@ class Question:
 
 def put(question: Question, contestants: Sequence[Contestant]) -> Iterator[CaseJudged]:
     """Put one question to every target; the oracle works while they do."""
-    asked = [(one, replace(question, case=one.under_conventions(question.case))) for one in contestants]
-    for one, own in asked:
-        one.client.submit(own.case, one.device)
-    for one, own in asked:
-        yield _answered(one, own, expected(own.case))
+    yield from put_all([(question, contestants)])
 
 
-def _answered(one: Contestant, question: Question, expectation: Expectation) -> CaseJudged:
-    outcome = one.client.receive()
+def put_all(asked: Iterable[tuple[Question, Sequence[Contestant]]]) -> Iterator[CaseJudged]:
+    """Put questions to targets; the next ones are sent ahead, so that no target waits while the oracle works."""
+    under_way: deque[list[_Sent]] = deque()
+    for question, contestants in asked:
+        cases = [(one, one.under_conventions(question.case)) for one in contestants]
+        while len(under_way) > AHEAD or (under_way and not _has_room(cases)):
+            yield from map(_answered, under_way.popleft())
+        under_way.append(
+            [_Sent(one, replace(question, case=case), one.client.submit(case, one.device)) for one, case in cases]
+        )
+    for sents in under_way:
+        yield from map(_answered, sents)
+
+
+def _has_room(cases: Iterable[tuple[Contestant, Case]]) -> bool:
+    return all(one.client.has_room(case) for one, case in cases)
+
+
+class _Sent(NamedTuple):
+    """A question that was put to a target, and the number by which its process knows it."""
+
+    one: Contestant
+    question: Question
+    number: int
+
+
+def _answered(sent: _Sent) -> CaseJudged:
+    one, question, number = sent
+    # Before the answer is waited for: the target works meanwhile.
+    expectation = expected(question.case)
+    outcome = one.client.receive(number)
     judgement = judge(question.case, expectation, outcome)
     same_bits = None
     repeated = judgement.verdict not in _NOT_REPEATED and (

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from cases.case import Case
 from cases.dtypes import FloatArray
@@ -20,6 +22,7 @@ from harness.outcome import (
     case_request,
     explained,
 )
+from harness.timings import Use
 from harness.worker import protocol
 from harness.worker_process import FAILURES, WorkerProcess
 from harness.worker_start import Start, allowed, time_to_start
@@ -39,6 +42,18 @@ _NOTHING: Final[Mapping[str, FloatArray]] = MappingProxyType({})
 
 # An answer may lie ready, or be half written, when the parent comes late to fetch it.
 _GRACE: Final = 1.0
+
+# Well below what a pipe holds unread, so that neither side waits for the other to read.
+_AHEAD_BYTES: Final = 2**14
+_HEADER_BYTES: Final = 2**10
+_POSITION_BYTES: Final = 6 * 8 + 1
+
+
+class _Sent(NamedTuple):
+    """A case under way."""
+
+    number: int
+    request: bytes
 
 
 class WorkerClient:
@@ -71,10 +86,13 @@ class WorkerClient:
         self._start = Start(python, target, dict(options), cwd, tuple(path), memory, start_timeout)
         self._process: WorkerProcess | None = None
         self._facts: TargetFacts | None = None
-        # When the outstanding case was sent, and its outcome where that was known on sending.
-        self._submitted: float | None = None
-        self._settled: Outcome | None = None
+        self._under_way: deque[_Sent] = deque()
+        self._arrived: dict[int, Outcome] = {}
+        # When the process came to the first case under way.
+        self._began = 0.0
         self._number = 0
+        self._first: float | None = None
+        self._use = Use()
 
     def __enter__(self) -> Self:
         self._running()
@@ -88,6 +106,10 @@ class WorkerClient:
         else:
             self._abandon()
 
+    def knows(self, facts: TargetFacts) -> None:
+        """Take what the target said of itself in another process, so that none is started to say it."""
+        self._facts = facts
+
     @property
     def facts(self) -> TargetFacts:
         """What the target says of itself."""
@@ -95,6 +117,11 @@ class WorkerClient:
             self._running()
         assert self._facts is not None
         return self._facts
+
+    @property
+    def use(self) -> Use:
+        """What the time from the first case to the last answer went into."""
+        return self._use
 
     @property
     def pid(self) -> int | None:
@@ -108,9 +135,17 @@ class WorkerClient:
         instead: Mapping[str, FloatArray] = _NOTHING,
         attempt: int = 0,
     ) -> Outcome:
-        """Submit a case and wait for its outcome."""
-        self.submit(case, device, instead, attempt)
-        return self.receive()
+        """Submit a case and wait for its outcome, whatever else is under way."""
+        return self.receive(self.submit(case, device, instead, attempt))
+
+    def has_room(self, case: Case) -> bool:
+        """Whether to submit a case while others are under way, so that the process need not wait for it."""
+        is_wordy = self._process is not None and self._process.output.is_long
+        return self._fits(case) and not is_wordy
+
+    def _fits(self, case: Case) -> bool:
+        size = _HEADER_BYTES + _POSITION_BYTES * case.batch.mask.size
+        return sum(len(sent.request) for sent in self._under_way) + size <= _AHEAD_BYTES
 
     def submit(
         self,
@@ -118,75 +153,109 @@ class WorkerClient:
         device: str = "cpu",
         instead: Mapping[str, FloatArray] = _NOTHING,
         attempt: int = 0,
-    ) -> None:
-        """Send a case, whose outcome `receive` then waits for; one at a time.
+    ) -> int:
+        """Send a case, and give the number by which `receive` knows it.
 
         `instead` has tensors to send in place of the case's, such as none that a case can hold; another
-        `attempt` has another random seed.
+        `attempt` has another random seed. Cases are answered in the order in which they are sent; before one
+        that there is no room for is sent, those under way are waited for.
         """
-        if self._submitted is not None:
-            raise RuntimeError("a case is submitted already: receive its outcome first")
+        while self._under_way and not self._fits(case):
+            self._fetch()
         process = self._running()
-        process.output.forget()
         self._number += 1
         request = case_request(case, device, instead, attempt, self._number)
-        self._submitted = time.monotonic()
+        alone = not self._under_way
+        self._under_way.append(_Sent(self._number, request))
+        if alone:
+            process.output.forget()
+            self._began = time.monotonic()
+            self._first = self._began if self._first is None else self._first
         try:
-            process.send(request, self._submitted + self._timeout)
+            process.send(request, time.monotonic() + self._timeout)
         except FAILURES as failure:
-            self._settled = self._lost(process, failure)
+            # Where others are under way, the first of them is what it died of: its answer is waited for in vain.
+            if alone:
+                self._lose(process, failure)
         except BaseException:
             self._abandon()
             raise
+        return self._number
 
-    def receive(self) -> Outcome:
-        """Wait for the outcome of the submitted case."""
-        if self._submitted is None:
-            raise RuntimeError("no case is submitted")
-        outcome = self._settled
-        process = self._process
-        if process is not None:
-            deadline = max(self._submitted + self._timeout, time.monotonic() + _GRACE)
+    def receive(self, number: int | None = None) -> Outcome:
+        """Wait for the outcome of a submitted case: of that number, or the first whose outcome was not fetched."""
+        if number is None:
+            number = min([*self._arrived, *(sent.number for sent in self._under_way)], default=0)
+        while number not in self._arrived:
+            if all(sent.number != number for sent in self._under_way):
+                raise RuntimeError("no such case is submitted")
+            self._fetch()
+        return self._arrived.pop(number)
+
+    def _fetch(self) -> None:
+        """Wait for the outcome of the first case under way."""
+        process = self._process if self._process is not None else self._sent_again()
+        sent = self._under_way[0]
+        deadline = max(self._began + self._timeout, time.monotonic() + _GRACE)
+        try:
+            answer = process.receive(deadline)
+            if answer.header.get("number") != sent.number:
+                raise protocol.ProtocolError("it answers another case")
+            printed = process.output.part(*answer.header.get("printed", (0, 0)))
+            outcome = self._arrived[sent.number] = Outcome.from_message(answer, printed)
+        except FAILURES as failure:
+            self._lose(process, failure)
+            return
+        except BaseException:
+            self._abandon()
+            raise
+        self._under_way.popleft()
+        self._began = time.monotonic()
+        assert self._first is not None
+        spent = Use(1, 0.0, answer.header.get("busy", 0.0), outcome.seconds)
+        self._use = replace(self._use + spent, wall=self._began - self._first)
+
+    def _sent_again(self) -> WorkerProcess:
+        """A new process, with all that was under way when the last one was lost."""
+        process = self._running()
+        self._began = time.monotonic()
+        for sent in self._under_way:
             try:
-                answer = process.receive(deadline)
-                if answer.header.get("number") != self._number:
-                    raise protocol.ProtocolError("it answers another case")
-                printed = process.output.end() if answer.header["status"] == "error" else ""
-                outcome = Outcome.from_message(answer, printed)
-            except FAILURES as failure:
-                outcome = self._lost(process, failure)
+                process.send(sent.request, self._began + self._timeout)
+            except FAILURES:
+                # What it died of is the first of them.
+                break
             except BaseException:
                 self._abandon()
                 raise
-        assert outcome is not None
-        self._submitted = self._settled = None
-        return outcome
+        return process
 
     def close(self) -> None:
         """End the process, if there is one; a later case starts a new one."""
         try:
-            if self._process is not None and self._submitted is None:
+            if self._process is not None and not self._under_way:
                 self._process.ask_to_end()
         finally:
             self._abandon()
 
     def _abandon(self) -> None:
         process, self._process = self._process, None
-        self._submitted = self._settled = None
+        self._under_way.clear()
+        self._arrived.clear()
         if process is not None:
             process.kill()
 
-    def _lost(self, process: WorkerProcess, failure: Exception) -> Outcome:
-        """The outcome of the submitted case when its process is lost, and the end of that process."""
-        assert self._submitted is not None
-        seconds = time.monotonic() - self._submitted
+    def _lose(self, process: WorkerProcess, failure: Exception) -> None:
+        """The outcome of the first case under way when the process is lost, and the end of that process."""
+        seconds = time.monotonic() - self._began
         sentence, printed = process.end(failure, self._timeout)
         self._process = None
         status: Status = "timeout" if isinstance(failure, TimeoutError) else "crash"
         memory = self._start.memory
         if status == "crash" and memory is not None and "alloc" in printed:
             sentence = f"{sentence}, perhaps for want of memory: {allowed(memory)}"
-        return Outcome(status, message=explained(sentence, "", printed), seconds=seconds)
+        sent = self._under_way.popleft()
+        self._arrived[sent.number] = Outcome(status, message=explained(sentence, "", printed), seconds=seconds)
 
     def _running(self) -> WorkerProcess:
         if self._process is None:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from enum import StrEnum
-from itertools import chain
 from typing import Any, Final
 
 from cases.case import Case
@@ -24,21 +23,24 @@ from harness.events import (
     RunFinished,
     RunStarted,
     Shrinking,
+    Timed,
 )
 from harness.exit_codes import ExitCode
 from harness.expectations.entry import Subject
 from harness.expectations.ledger import Ledger
 from harness.explaining import expectations_checked, explained
 from harness.generation import Scheduled, schedule
-from harness.jobs import judged_by_jobs
-from harness.judging import cell_count, judged_entry, open_contestants, questions
+from harness.jobs import Jobs, jobs_of
+from harness.judging import cell_count, judged_entries, open_contestants, questions
 from harness.outcome import TargetUnavailable
 from harness.padding import check as check_padding
+from harness.padding import checkups
 from harness.plan import Plan
 from harness.reproducer.failures import reproduced
 from harness.shrink import shrink
 from harness.strength import Sample
 from harness.tally import Tally
+from harness.timings import Stopwatch, together
 from harness.witness_tables import tables
 from reports.records import Record, Verdict
 
@@ -55,11 +57,15 @@ def execute(plan: Plan, emit: Emit, earlier: Earlier = NOTHING) -> ExitCode:
 
     Raises `TargetUnavailable` when a target does not start, `UsageError` when `earlier` is of another run.
     """
-    entries = schedule(plan.examples, plan.seed)
+    watch = Stopwatch()
     with ExitStack() as stack:
-        contestants = open_contestants(plan, stack)
+        # They start their targets while the cases are drawn.
+        jobs = stack.enter_context(jobs_of(plan)) if plan.jobs > 1 else None
+        entries = schedule(plan.examples, plan.seed, plan.large)
+        contestants = open_contestants(plan, stack, None if jobs is None else jobs.facts)
         targets = {one.facts.label: as_facts(one.facts) for one in contestants}
         earlier.check_targets(targets)
+        watch.lap("start")
         emit(RunStarted(targets, len(entries) * cell_count(plan, contestants)))
         subjects = [Subject.of(word, one.facts) for word, one in zip(plan.targets, contestants, strict=True)]
         tally = Tally(targets, Ledger(plan.expect, subjects), plan.strict_expectations)
@@ -67,7 +73,7 @@ def execute(plan: Plan, emit: Emit, earlier: Earlier = NOTHING) -> ExitCode:
         found: dict[str, Any] = {}
         exit_code, complete = ExitCode.INTERRUPTED, False
         try:
-            for event in _events(plan, entries, contestants, earlier, tally):
+            for event in _events(plan, entries, contestants, jobs, earlier, tally, watch):
                 tally.add(event)
                 sample.add(event)
                 emit(event)
@@ -75,9 +81,11 @@ def execute(plan: Plan, emit: Emit, earlier: Earlier = NOTHING) -> ExitCode:
                 emit(written)
             for table in tables(contestants, tally.failures):
                 emit(table)
+            watch.lap("explaining")
             expectations = [one.as_facts() for one in tally.expectations]
             found = {"strength": sample.as_facts(), "expectations": expectations}
             exit_code, complete = tally.exit_code, True
+            watch.lap("strength")
         except KeyboardInterrupt:
             pass
         except TargetUnavailable:
@@ -86,6 +94,7 @@ def execute(plan: Plan, emit: Emit, earlier: Earlier = NOTHING) -> ExitCode:
             raise
         finally:
             facts = {"exit_code": int(exit_code), **tally.as_facts(), "strength": {}, "expectations": [], **found}
+            emit(Timed(watch.timings))
             emit(RunFinished(facts, complete, tally.witnesses))
     return exit_code
 
@@ -119,17 +128,23 @@ def _events(
     plan: Plan,
     entries: Sequence[Scheduled],
     contestants: Sequence[Contestant],
+    jobs: Jobs | None,
     earlier: Earlier,
     tally: Tally,
+    watch: Stopwatch,
 ) -> Iterator[CaseJudged | PaddingChecked | Shrinking | CellExplained | ExpectationChecked]:
-    yield from _judged(plan, entries, contestants, earlier.judged)
+    yield from _judged(plan, entries, contestants, jobs, earlier.judged)
+    watch.lap("judging")
     stored = list(earlier.padding)
-    for checked in check_padding(plan, contestants):
+    for checked in check_padding(plan, contestants) if jobs is None else jobs.checked(checkups(plan)):
         # Asked again, since it is quick; only what is on disk already is not written twice.
         is_stored = checked.record is not None and bool(stored)
         yield replace(checked, stored=is_stored)
         if is_stored:
             stored.pop(0)
+    watch.lap("padding")
+    uses = [tuple(one.client.use for one in contestants)] if jobs is None else jobs.uses
+    watch.used(together(uses, [one.facts.label for one in contestants]))
     shrunk = list(earlier.shrunk)
     for failing in tally.failing(_SHRINKABLE):
         yield Shrinking(failing.record.cell)
@@ -146,6 +161,7 @@ def _judged(
     plan: Plan,
     entries: Sequence[Scheduled],
     contestants: Sequence[Contestant],
+    jobs: Jobs | None,
     stored: Sequence[Record],
 ) -> Iterator[CaseJudged]:
     """Every scheduled description: from the records of an earlier run as far as they go, then from the targets."""
@@ -154,11 +170,8 @@ def _judged(
     for number, entry in enumerate(entries[:whole]):
         yield from _stored(plan, entry, contestants, stored[number * size :])
     rest = list(stored[whole * size :])
-    fresh: Iterator[CaseJudged]
-    if plan.jobs > 1:
-        fresh = chain.from_iterable(judged_by_jobs(plan, entries[whole:], plan.jobs))
-    else:
-        fresh = chain.from_iterable(judged_entry(plan, entry, contestants) for entry in entries[whole:])
+    left = entries[whole:]
+    fresh = judged_entries(plan, left, contestants) if jobs is None else jobs.judged(left)
     for judged in fresh:
         if rest:
             # A description that was cut short is put again as a whole; what was written of it stands.

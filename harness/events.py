@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from cases.case import Case
 from cases.conventions import PaddingPromise
+from harness.timings import Timings
 from reports.records import Cell, Record
 from reports.token_table import TokenTable
 
@@ -103,6 +104,13 @@ class Tabled:
     table: TokenTable
 
 
+@dataclass(frozen=True)
+class Timed:
+    """Where the time went."""
+
+    timings: Timings
+
+
 Event = (
     RunStarted
     | CaseJudged
@@ -112,6 +120,7 @@ Event = (
     | PaddingChecked
     | Reproduced
     | Tabled
+    | Timed
     | RunFinished
 )
 

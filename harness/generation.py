@@ -1,4 +1,4 @@
-"""The descriptions of a run: the corpus, the boundary phase, then what Hypothesis draws."""
+"""The descriptions of a run: the corpus, the boundary phase, what Hypothesis draws, large batches if asked for."""
 
 from __future__ import annotations
 
@@ -12,10 +12,15 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from cases.corpus.entries import judged
 from cases.descriptions import OPTIONS, Description, descriptions
+from cases.large import large_descriptions
 from cases.pairwise import covering
 from cases.schedule import boundary_descriptions
 
 PHASES: Final = ("corpus", "regions", "drawn")
+"""The phases whose cases are small, in order: what tells formulas apart, or what is wrong, is read off these."""
+
+LARGE: Final = "large"
+SCHEDULED: Final = (*PHASES, LARGE)
 """The phases of a schedule, in order."""
 
 MOST_EXAMPLES: Final = 2**20
@@ -31,15 +36,17 @@ class Scheduled:
     description: Description
 
 
-def schedule(examples: int, random_seed: int) -> tuple[Scheduled, ...]:
-    """The corpus, every boundary region once, `examples` drawn descriptions; equal arguments give equal schedules.
+def schedule(examples: int, random_seed: int, large: bool = False) -> tuple[Scheduled, ...]:
+    """The corpus, every boundary region once, `examples` drawn descriptions, large batches where `large` says so.
+
+    Equal arguments give equal schedules, and the large ones change nothing in what comes before them.
 
     Every entry has a seed of its own, so that a description that Hypothesis repeats is another case, and the
     boundary phase has other numbers with another `random_seed`.
     """
     return tuple(
         Scheduled(number, phase, replace(description, seed=random_seed * SEEDS_PER_RUN + number))
-        for number, (phase, description) in enumerate(_phases(examples, random_seed))
+        for number, (phase, description) in enumerate(_phases(examples, random_seed, large))
     )
 
 
@@ -48,7 +55,7 @@ def corpus_names() -> dict[int, str]:
     return {number: entry.name for number, (entry, _) in enumerate(judged())}
 
 
-def _phases(examples: int, random_seed: int) -> Iterator[tuple[str, Description]]:
+def _phases(examples: int, random_seed: int, large: bool) -> Iterator[tuple[str, Description]]:
     for _, description in judged():
         yield "corpus", description
     for description in boundary_descriptions():
@@ -57,6 +64,8 @@ def _phases(examples: int, random_seed: int) -> Iterator[tuple[str, Description]
     for number, description in enumerate(draw(examples, random_seed)):
         # Options are not left to chance: every pair of their values occurs among the first few dozen.
         yield "drawn", replace(description, **combinations[number % len(combinations)])
+    for description in large_descriptions() if large else ():
+        yield LARGE, description
 
 
 def draw(examples: int, random_seed: int) -> list[Description]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -42,7 +43,11 @@ def judge(case: Case, expectation: Expectation, outcome: Outcome) -> Judgement:
 
     Where rounding can decide that the value jumps, the outcome must match one expectation as a whole.
     """
-    ways = [_judge(case, way, outcome) for way in (expectation, *expectation.others)]
+    # Numbers that are not finite, and 0 / 0, are looked at where they occur.
+    with np.errstate(all="ignore"):
+        if not expectation.others:
+            return _judge(case, expectation, outcome)
+        ways = [_judge(case, way, outcome) for way in (expectation, *expectation.others)]
     return min(ways, key=_distance)
 
 
@@ -121,18 +126,18 @@ def _near(
 def _judge_loss(case: Case, expectation: Expectation, answer: float) -> tuple[Divergence, str, bool]:
     """Divergence of the loss, the fault in words or "", and whether it overflowed excusably."""
     exact = expectation.loss
-    if not np.isfinite(answer):
+    wanted, bound = float(exact.high[0]), float(exact.bound[0])
+    if not math.isfinite(answer):
         if expectation.loss_overflows:
             return NOT_COMPARED, "", True
-        words = f"loss is {answer} where the formula gives {_number(exact.high[0])}"
-        return _infinite(), words, False
-    error = exact.error(np.array([answer]))
-    ratio = _ratio(error, exact.bound)
-    divergence = _divergence(case, error[0], ratio[0], exact.high[0])
-    if ratio[0] <= 1.0:
+        return _infinite(), f"loss is {answer} where the formula gives {_number(wanted)}", False
+    error = float(exact.error(np.array([answer]))[0])
+    ratio = float(_ratio(np.array([error]), exact.bound)[0])
+    divergence = _divergence(case, error, ratio, wanted)
+    if ratio <= 1.0:
         return divergence, "", False
-    got, wanted = _told_apart(answer, float(exact.high[0]))
-    return divergence, f"loss is {got}, the formula gives {wanted} within {exact.bound[0]:.2g}", False
+    got, told = _told_apart(answer, wanted)
+    return divergence, f"loss is {got}, the formula gives {told} within {bound:.2g}", False
 
 
 @dataclass(frozen=True)
@@ -146,21 +151,24 @@ class _Gradient:
 
 def _judge_gradient(case: Case, expectation: Expectation, answer: FloatArray) -> _Gradient:
     mask = case.batch.mask
-    finite = np.isfinite(answer)
-    excused = _excused(case, expectation)
     error, ratio, nearest = _against_outcomes(expectation, answer)
-    ratio = np.where(finite, ratio, np.where(excused, 0.0, np.inf))
-    overflowed = bool((~finite & excused).any())
+    finite = np.isfinite(answer)
+    overflowed = formula_finite = False
+    excused = None
+    if not finite.all():
+        excused = _excused(case, expectation)
+        ratio = np.where(finite, ratio, np.where(excused, 0.0, np.inf))
+        overflowed = bool((~finite & excused).any())
+        held = np.abs(expectation.gradients[0].high) <= case.batch.dtype.largest
+        formula_finite = bool((~finite & excused & held).any())
     compared = np.where(np.isnan(ratio), 0.0, ratio)
-    at = np.unravel_index(int(np.argmax(compared)), compared.shape)
-    row, column = int(at[0]), int(at[1])
+    row, column = divmod(int(compared.argmax()), compared.shape[1])
+    at = row, column
     exact = expectation.gradients[int(nearest[at])]
-    if not finite[at]:
+    if excused is not None and not finite[at]:
         divergence = NOT_COMPARED if excused[at] else _infinite()
     else:
         divergence = _divergence(case, float(error[at]), float(ratio[at]), float(exact.high[at]))
-    held = np.abs(expectation.gradients[0].high) <= case.batch.dtype.largest
-    formula_finite = bool((~finite & excused & held).any())
     if ratio[at] <= 1.0:
         return _Gradient(divergence, (row, column), "", overflowed, formula_finite)
     where = f"completion {row}, token {column}"
@@ -189,20 +197,22 @@ def _against_outcomes(
     expectation: Expectation, answer: FloatArray
 ) -> tuple[FloatArray, FloatArray, npt.NDArray[np.int64]]:
     """Error, error / bound and index of the nearest outcome, elementwise."""
-    errors = np.array([exact.error(answer) for exact in expectation.gradients])
-    ratios = np.array(
-        [_ratio(error, exact.bound) for error, exact in zip(errors, expectation.gradients, strict=True)]
-    )
-    nearest = np.argmin(np.nan_to_num(ratios, nan=np.inf), axis=0)
-    error = np.take_along_axis(errors, nearest[None], axis=0)[0]
-    ratio = np.take_along_axis(ratios, nearest[None], axis=0)[0]
+    error = expectation.gradients[0].error(answer)
+    ratio = _ratio(error, expectation.gradients[0].bound)
+    nearest = np.zeros(ratio.shape, dtype=np.int64)
+    for number, exact in enumerate(expectation.gradients[1:], start=1):
+        own = exact.error(answer)
+        its = _ratio(own, exact.bound)
+        better = (its < ratio) | np.isnan(ratio)
+        if better.any():
+            error, ratio = np.where(better, own, error), np.where(better, its, ratio)
+            nearest[better] = number
     if expectation.hull is not None:
         least, greatest = expectation.hull
         bound = np.max([exact.bound for exact in expectation.gradients], axis=0)
-        with np.errstate(invalid="ignore"):
-            outside = np.maximum(np.maximum(least - answer, answer - greatest), 0.0)
-            # The hull's ends are rounded to float64.
-            in_hull = _ratio(outside, bound + np.spacing(np.maximum(np.abs(least), np.abs(greatest))))
+        outside = np.maximum(np.maximum(least - answer, answer - greatest), 0.0)
+        # The hull's ends are rounded to float64.
+        in_hull = _ratio(outside, bound + np.spacing(np.maximum(np.abs(least), np.abs(greatest))))
         better = np.isfinite(least) & (in_hull < ratio)
         error, ratio = np.where(better, outside, error), np.where(better, in_hull, ratio)
     return error, ratio, nearest
@@ -210,13 +220,16 @@ def _against_outcomes(
 
 def _ratio(error: FloatArray, bound: FloatArray) -> FloatArray:
     """error / bound; 0 where the error is 0, infinite where only the bound is."""
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        return np.where(error == 0.0, 0.0, np.where(np.isinf(bound), 0.0, error / bound))
+    ratio: FloatArray = error / bound
+    unclear = np.isnan(ratio)
+    if unclear.any():
+        ratio = np.where(unclear & ((error == 0.0) | np.isinf(bound)), 0.0, ratio)
+    return ratio
 
 
 def _divergence(case: Case, error: float, ratio: float, exact: float) -> Divergence:
-    ulp = float(case.batch.dtype.ulp(exact)) if np.isfinite(exact) else np.inf
-    return Divergence(float(error), float(error) / ulp, float(ratio))
+    ulp = case.batch.dtype.spacing(exact) if math.isfinite(exact) else math.inf
+    return Divergence(error, error / ulp, ratio)
 
 
 def _infinite() -> Divergence:

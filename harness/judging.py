@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 
 from cases.hyperparameters import case_for
 from cases.realisation import realise
-from cases.regions import regions_of
+from cases.regions import Locator
 from cases.spec import LossType
-from harness.asking import Contestant, Question, put
+from harness.asking import Contestant, Question, put_all
 from harness.client import TargetFacts, WorkerClient
 from harness.events import CaseJudged
 from harness.expectations.entry import Subject
@@ -34,14 +34,20 @@ def contestant(plan: Plan, target: str, client: WorkerClient) -> Contestant:
     return _contestants(plan, [target], [_overlay(plan, target)], [client])[0]
 
 
-def open_contestants(plan: Plan, stack: ExitStack) -> list[Contestant]:
-    """Start every target of a plan; leaving `stack` ends them. Raises `TargetUnavailable`."""
+def open_contestants(plan: Plan, stack: ExitStack, known: Sequence[TargetFacts] | None = None) -> list[Contestant]:
+    """Start every target of a plan; leaving `stack` ends them. Raises `TargetUnavailable`.
+
+    Where their facts are `known`, each starts when it is first asked.
+    """
     # All are there before the first is started: that takes seconds, a wrong name none.
     overlays = [_overlay(plan, target) for target in plan.targets]
-    clients = [
-        stack.enter_context(_client(plan, target, overlay))
-        for target, overlay in zip(plan.targets, overlays, strict=True)
-    ]
+    clients = [_client(plan, target, overlay) for target, overlay in zip(plan.targets, overlays, strict=True)]
+    for number, client in enumerate(clients):
+        if known is None:
+            stack.enter_context(client)
+        else:
+            client.knows(known[number])
+            stack.callback(client.close)
     return _contestants(plan, plan.targets, overlays, clients)
 
 
@@ -107,6 +113,7 @@ def questions(
         if not any(having.values()):
             continue
         batch = realise(entry.description, dtype, level)
+        locator = Locator()
         known: dict[tuple[object, ...], tuple[str, ...]] = {}
         for loss_type, beta in product(plan.loss_types, plan.betas):
             if not having[loss_type]:
@@ -117,11 +124,17 @@ def questions(
             own = loss_type if loss_type in (LossType.SAPO, LossType.GMPO) else None
             key = (case.spec.ratio_bounds, own, beta > 0)
             if key not in known:
-                known[key] = regions_of(case)
+                known[key] = locator.regions_of(case)
             yield Question(case, known[key], entry.number, entry.phase), having[loss_type]
+
+
+def judged_entries(
+    plan: Plan, entries: Iterable[Scheduled], contestants: Sequence[Contestant]
+) -> Iterator[CaseJudged]:
+    """What becomes of scheduled descriptions, in order."""
+    return put_all(chain.from_iterable(questions(plan, entry, contestants) for entry in entries))
 
 
 def judged_entry(plan: Plan, entry: Scheduled, contestants: Sequence[Contestant]) -> Iterator[CaseJudged]:
     """What becomes of one scheduled description."""
-    for question, having in questions(plan, entry, contestants):
-        yield from put(question, having)
+    yield from put_all(questions(plan, entry, contestants))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
@@ -17,7 +18,7 @@ from cases.split import Split
 from harness.worker import protocol
 
 Status = Literal["ok", "unsupported", "error", "crash", "timeout"]
-FailureKind = Literal["not_installed", "unknown", "broken", "interpreter"]
+FailureKind = Literal["not_installed", "unknown", "broken", "device", "interpreter"]
 
 _FLOATS: Final = ("logps", "old_logps", "ref_logps", "advantages", "sampling_logps", "importance_ratio")
 _ALWAYS_SENT: Final = (
@@ -43,8 +44,8 @@ class TargetUnavailable(RuntimeError):
     """A target did not start.
 
     `kind` is "not_installed", "unknown" (no such target, or used wrongly), "broken" (its import or set-up
-    failed) or "interpreter" (no Python to run it in); `hint` says what to do; `details` is the end of a
-    traceback or of what was printed. Both may be empty.
+    failed), "device" (torch has none of that name here) or "interpreter" (no Python to run it in); `hint` says
+    what to do; `details` is the end of a traceback or of what was printed. Both may be empty.
     """
 
     def __init__(self, kind: FailureKind, message: str, hint: str = "", details: str = "") -> None:
@@ -97,6 +98,14 @@ class TargetFacts:
     platform: str
     source: TargetSource | None = None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A mapping proxy cannot be pickled.
+        plain: dict[str, Any] = {
+            entry.name: dict(value) if isinstance(value := getattr(self, entry.name), Mapping) else value
+            for entry in fields(self)
+        }
+        return partial(type(self), **plain), ()
+
     @classmethod
     def from_headers(cls, hello: Mapping[str, Any], opened: Mapping[str, Any]) -> TargetFacts:
         """The facts in a worker's answers to `hello` and `open`."""
@@ -135,7 +144,8 @@ class Outcome:
 
     The first line of `message` is one sentence whose subject is the target; a traceback and what the target
     printed may follow. `seconds` is the time of the loss and its gradient inside the target; for `crash` and
-    `timeout`, how long an answer was waited for. `notes` say what the case left behind and was put right.
+    `timeout`, how long an answer was waited for. `notes` say what the case left behind and was put right;
+    `execution`, what an execution that was asked for reports of the case (`harness/worker/execution.py`).
     """
 
     status: Status
@@ -145,6 +155,7 @@ class Outcome:
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
     loss_dtype: str | None = None
+    execution: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def from_message(cls, answer: protocol.Message, printed: str) -> Outcome:
@@ -158,6 +169,7 @@ class Outcome:
             seconds=header.get("seconds", 0.0),
             notes=tuple(header["notes"]),
             loss_dtype=header.get("loss_dtype"),
+            execution=header.get("execution", {}),
         )
 
 

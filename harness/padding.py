@@ -9,17 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product, starmap
 from typing import Final
 
 import numpy as np
 
 from cases.case import Case
 from cases.conventions import PaddingPromise
-from cases.dtypes import FloatArray
+from cases.descriptions import Description
+from cases.dtypes import DType, FloatArray
 from cases.hyperparameters import case_for
 from cases.realisation import realise
 from cases.regions import regions_of
 from cases.schedule import padding_descriptions
+from cases.spec import Level
 from harness.asking import Contestant
 from harness.events import PaddingChecked
 from harness.judge import bits_equal
@@ -70,18 +73,35 @@ def _filled(line: PaddingPromise, name: str, case: Case, values: FloatArray) -> 
             return np.full(values.shape, np.nan)
 
 
+@dataclass(frozen=True)
+class Checkup:
+    """A part of the check: one batch, in every cell of its dtype and level."""
+
+    dtype: DType
+    level: Level
+    description: Description
+
+
+def checkups(plan: Plan) -> tuple[Checkup, ...]:
+    """All parts of the check of a plan's cells."""
+    return tuple(starmap(Checkup, product(plan.dtypes, plan.levels, padding_descriptions())))
+
+
 def check(plan: Plan, contestants: Sequence[Contestant]) -> Iterator[PaddingChecked]:
     """Padding hygiene in every cell of every target."""
-    for dtype in plan.dtypes:
-        for level in plan.levels:
-            for description in padding_descriptions():
-                batch = realise(description, dtype, level)
-                for loss_type in plan.loss_types:
-                    for beta in plan.betas:
-                        case = case_for(description, batch, loss_type, level, beta)
-                        for one in contestants:
-                            if one.takes(loss_type, level, dtype):
-                                yield from _checked(one, one.under_conventions(case))
+    for checkup in checkups(plan):
+        yield from found(plan, checkup, contestants)
+
+
+def found(plan: Plan, checkup: Checkup, contestants: Sequence[Contestant]) -> Iterator[PaddingChecked]:
+    """What one part of the check finds."""
+    dtype, level, description = checkup.dtype, checkup.level, checkup.description
+    batch = realise(description, dtype, level)
+    for loss_type, beta in product(plan.loss_types, plan.betas):
+        case = case_for(description, batch, loss_type, level, beta)
+        for one in contestants:
+            if one.takes(loss_type, level, dtype):
+                yield from _checked(one, one.under_conventions(case))
 
 
 def read_at_masked_positions(one: Contestant, case: Case) -> tuple[str, ...]:

@@ -36,6 +36,7 @@ class Profile:
     seed: int | None
     betas: tuple[float, ...]
     dtypes: tuple[str, ...]
+    large: bool = False
 
 
 PROFILES: Final = {
@@ -44,11 +45,12 @@ PROFILES: Final = {
         Profile("ci", "fixed seed, for a gate", 64, 0, (0.0, 0.04), ("float64", "float32", "bfloat16")),
         Profile(
             "nightly",
-            "fresh seed, longer, with beta 1 and float16",
+            "fresh seed, longer, with beta 1, float16 and large batches",
             512,
             None,
             (0.0, 0.04, 1.0),
             ("float64", "float32", "bfloat16", "float16"),
+            large=True,
         ),
     )
 }
@@ -58,7 +60,7 @@ PROFILES: Final = {
 class Plan:
     """A run before it starts. `examples` descriptions are drawn on top of the boundary phase.
 
-    `config` is the file that `expect` and `settings` are from.
+    `large` batches come last, if asked for. `config` is the file that `expect` and `settings` are from.
     """
 
     targets: tuple[str, ...]
@@ -80,6 +82,7 @@ class Plan:
     memory: float = DEFAULT_MEMORY
     offline: bool = False
     jobs: int = 1
+    large: bool = False
 
     @classmethod
     def of(
@@ -104,6 +107,7 @@ class Plan:
         memory: float = DEFAULT_MEMORY,
         offline: bool = False,
         jobs: int = 1,
+        large: bool | None = None,
     ) -> Plan:
         """Read what a command line says; lists are separated by commas, None takes the profile's.
 
@@ -155,6 +159,7 @@ class Plan:
             memory=memory,
             offline=offline,
             jobs=jobs,
+            large=chosen.large if large is None else large,
         )
 
     @classmethod
@@ -186,6 +191,7 @@ class Plan:
             memory=float(facts["memory"]),
             offline=bool(facts["offline"]),
             jobs=jobs,
+            large=bool(facts["large"]),
         )
 
     def settings_of(self, target: str) -> TargetSettings:
@@ -213,6 +219,7 @@ class Plan:
             "timeout": self.timeout,
             "memory": self.memory,
             "offline": self.offline,
+            "large": self.large,
         }
 
 

@@ -19,7 +19,9 @@ from harness.events import (
     RunStarted,
     Shrinking,
     Tabled,
+    Timed,
 )
+from harness.generation import LARGE
 from reports.records import Cell, Record
 from reports.run import Run
 from reports.store import RunWriter
@@ -73,16 +75,21 @@ class Recorder:
                 self._writer.save_reproducer(name, script)
             case Tabled(name=name, table=table):
                 self._writer.save_tokens(name, table)
+            case Timed(timings=timings):
+                self._writer.save_timings(timings.as_facts())
             case RunFinished(facts=facts, complete=complete, witnesses=witnesses):
                 for case in witnesses:
                     self._writer.save_case(case)
                 self._writer.finish(facts, complete)
 
     def _keep(self, record: Record, case: Case) -> None:
-        """Save a case that fails: before its record, which without it could not be resumed from."""
+        """Save a case that fails: before its record, which without it could not be resumed from.
+
+        Of large ones, only what they were shrunk to is saved, and a witness.
+        """
         if record.phase == "shrunk":
             self._writer.save_case(case)
-        elif record.verdict.fails and self._kept[record.cell] < KEPT_FAILURES:
+        elif record.verdict.fails and record.phase != LARGE and self._kept[record.cell] < KEPT_FAILURES:
             self._kept[record.cell] += 1
             self._writer.save_case(case)
 

@@ -9,18 +9,20 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import zip_longest
 from typing import Any, Final
 
 from flint import arb
 
 from cases.case import Case
+from cases.spec import LossType
 from harness.events import CaseJudged, Event
 from harness.generation import PHASES
 from harness.judge import judge
 from harness.outcome import Outcome
-from oracles.expectation import Expectation, expect
+from harness.remembered import expected
+from oracles.expectation import Expectation
 from oracles.space.catalogue import everyday
 from oracles.space.identities import canonical
 from oracles.space.names import variant_of
@@ -49,7 +51,20 @@ class Told:
     cases: int
 
 
-def told_apart(cases: Sequence[Case]) -> Told:
+class _Shared:
+    """The formulas' pieces on each case, which are the same whatever loss is asked for."""
+
+    def __init__(self) -> None:
+        self._pieces: dict[str, Pieces] = {}
+
+    def of(self, case: Case) -> Pieces:
+        key = replace(case, spec=replace(case.spec, loss_type=LossType.GRPO)).id
+        if key not in self._pieces:
+            self._pieces[key] = Pieces(case)
+        return self._pieces[key]
+
+
+def told_apart(cases: Sequence[Case], shared: _Shared | None = None) -> Told:
     """Put cases of one loss and level, with or without a KL term, to all formulas that their options can express.
 
     At most `MOST_CASES` are looked at, the most telling first; they are those whose options name one and the same
@@ -63,12 +78,13 @@ def told_apart(cases: Sequence[Case]) -> Told:
     asked = canonical(asked, in_one_piece)
     points = everyday() if asked.kl is not KL.NONE else [one for one in everyday() if one.kl is KL.NONE]
     rivals = [one for one in dict.fromkeys(canonical(point, in_one_piece) for point in points) if one != asked]
+    shared = shared or _Shared()
     left, used, idle = rivals, 0, 0
     for case in _ordered(alike)[:MOST_CASES]:
         if not left or idle == PATIENCE:
             break
         before = len(left)
-        left = _indistinct(case, left)
+        left = _indistinct(case, shared.of(case), left)
         used += 1
         idle = idle + 1 if len(left) == before else 0
     return Told(len(rivals), tuple(left), used)
@@ -113,12 +129,11 @@ _KINDS: Final[tuple[Callable[[Case], bool], ...]] = (
 """What formulas part at: ragged completions, an empty one, signs that change within one, a split, the clip."""
 
 
-def _indistinct(case: Case, points: Sequence[Variant]) -> list[Variant]:
+def _indistinct(case: Case, pieces: Pieces, points: Sequence[Variant]) -> list[Variant]:
     """The points whose exact answer to a case rounding cannot tell from what is expected."""
-    expectation = expect(case)
+    expectation = expected(case)
     if expectation.loss_overflows or expectation.others:
         return list(points)
-    pieces = Pieces(case)
     wanted = arb(float(expectation.loss.high[0])) + arb(float(expectation.loss.low[0]))
     bound = float(expectation.loss.bound[0])
     # The loss alone tells most points apart, before a gradient is formed.
@@ -160,14 +175,15 @@ class Sample:
             return
         kept = self._kept[cell.target, cell.loss_type, cell.level, cell.beta > 0]
         kept.append(event.case)
-        if len(kept) > 2 * MOST_CASES:
+        if len(kept) > 4 * MOST_CASES:
             kept[:] = _ordered(kept)[:MOST_CASES]
 
     def as_facts(self) -> dict[str, Any]:
         """The strength of the run, by target."""
         facts: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+        shared = _Shared()
         for (target, loss_type, level, kl), cases in self._kept.items():
-            found = told_apart(cases)
+            found = told_apart(cases, shared)
             told = found.formulas - len(found.left)
             words = tuple(point.words for point in found.left[:MOST_NAMED])
             strength = Strength(loss_type, level, kl, found.formulas, told, found.cases, words)

@@ -9,6 +9,7 @@ from typing import Final
 
 _SHOWN: Final = 2000
 _READ: Final = 2**16
+_LONG: Final = 2**20
 _MOST: Final = 2**26
 
 
@@ -41,9 +42,21 @@ class WorkerOutput:
         if self._size():
             os.ftruncate(self._file.fileno(), 0)
 
+    @property
+    def is_long(self) -> bool:
+        """Whether it should be emptied before more is asked."""
+        return self._size() > _LONG
+
     def end(self) -> str:
         """The end of what was printed since it was last emptied."""
-        data = os.pread(self._file.fileno(), _READ, max(0, self._size() - _READ))
+        return self.part(0, self._size())
+
+    def part(self, start: int, stop: int) -> str:
+        """What was printed between two positions, of which the end."""
+        if stop <= start:
+            return ""
+        first = max(start, stop - _READ)
+        data = os.pread(self._file.fileno(), stop - first, first)
         lines = data.decode(errors="replace").splitlines()
         # Python's crash report ends with a list of every extension module, which would push out the rest.
         text = "\n".join(line for line in lines if not line.startswith("Extension modules:")).strip()

@@ -7,7 +7,7 @@ field's metadata, and the version in the schema's.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from typing import Any, Final
 
 import pandas as pd
@@ -50,7 +50,7 @@ ROWS: Final = _schema(
         *_CELL,
         _CASE_ID,
         _field("description", pa.int64(), "running number, in the run, of the description behind the case"),
-        _field("phase", pa.string(), "its origin: corpus, regions, drawn, padding, or shrunk from a failing one"),
+        _field("phase", pa.string(), "its origin: corpus, regions, drawn, large, padding; shrunk from a failure"),
         _field("rows", pa.int64(), "B: completions in the batch"),
         _field("columns", pa.int64(), "T: positions of a completion"),
         _field("tokens", pa.int64(), "unmasked tokens of the batch"),
@@ -83,10 +83,10 @@ TIMINGS: Final = _schema(
 
 def to_row(record: Record) -> dict[str, Any]:
     """The record as one flat row of `ROWS`."""
-    row = asdict(record)
-    row |= row.pop("cell")
+    # Not `asdict`, which copies: this is done for every case.
+    row = vars(record) | vars(record.cell)
     for quantity in ("loss", "gradient"):
-        row |= {f"{quantity}_{measure}": value for measure, value in row.pop(quantity).items()}
+        row |= {f"{quantity}_{measure}": value for measure, value in vars(row[quantity]).items()}
     row["verdict"] = record.verdict.value
     return {name: _storable(row[name]) for name in ROWS.names}
 
@@ -115,7 +115,7 @@ def from_row(row: Mapping[str, Any]) -> Record:
 
 def to_timing(record: Record, seconds: float) -> dict[str, Any]:
     """One row of `TIMINGS`."""
-    row = {"case_id": record.case_id, **asdict(record.cell), "seconds": seconds}
+    row = {"case_id": record.case_id, **vars(record.cell), "seconds": seconds}
     return {name: _storable(row[name]) for name in TIMINGS.names}
 
 

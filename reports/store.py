@@ -145,6 +145,12 @@ class RunWriter:
             _write(path, case.to_json().encode())
         return path
 
+    def save_timings(self, timings: Mapping[str, Any]) -> Path:
+        """Keep where the time went, in `timings/summary.json`."""
+        path = self.path / "timings" / "summary.json"
+        _write(path, (json.dumps(timings, indent=1) + "\n").encode())
+        return path
+
     def save_reproducer(self, name: str, script: str) -> Path:
         """Keep a script that shows a failing case, in place of one of the same name."""
         return self._save_beside("reproducers", name, script)

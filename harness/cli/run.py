@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from harness.cli import completing
 from harness.cli.github import publish
 from harness.cli.options import Device, Format, Memory, Offline, Python, Timeout
 from reports.formats import FORMATS, LOG_WIDTH, ReportFormat
@@ -16,7 +17,7 @@ from reports.formats import FORMATS, LOG_WIDTH, ReportFormat
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from harness.events import Event, Handler
+    from harness.events import Event
     from harness.report_files import ReportFile
     from reports.run import Run
 
@@ -25,17 +26,38 @@ EXAMPLE: Final = "Example: lossgate run trl --loss-type grpo,dapo --beta 0,0.04 
 
 def run(
     target: Annotated[
-        list[str] | None, typer.Argument(help="Targets: trl, my_pkg.losses:grpo_loss, ...", show_default=False)
+        list[str] | None,
+        typer.Argument(
+            autocompletion=completing.target, help="Targets: trl, my_pkg.losses:grpo_loss, ...", show_default=False
+        ),
     ] = None,
-    loss_type: Annotated[str | None, typer.Option(help="Comma-separated (default: all).")] = None,
+    loss_type: Annotated[
+        str | None, typer.Option(autocompletion=completing.loss_types, help="Comma-separated (default: all).")
+    ] = None,
     beta: Annotated[str | None, typer.Option(help="Comma-separated (default: 0,0.04).")] = None,
-    dtype: Annotated[str | None, typer.Option(help="Comma-separated (default: float64,float32,bfloat16).")] = None,
-    level: Annotated[str | None, typer.Option(help="token, sequence (default: both).")] = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            autocompletion=completing.dtypes, help="Comma-separated (default: float64,float32,bfloat16)."
+        ),
+    ] = None,
+    level: Annotated[
+        str | None, typer.Option(autocompletion=completing.levels, help="token, sequence (default: both).")
+    ] = None,
     examples: Annotated[
         int | None, typer.Option(help="Drawn cases per cell, on top of the boundary cases (default: 64).")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Same seed, same cases (default: the profile's).")] = None,
-    profile: Annotated[str, typer.Option(help="ci: fixed seed. nightly: fresh seed, longer.")] = "ci",
+    profile: Annotated[
+        str, typer.Option(autocompletion=completing.profile, help="ci: fixed seed. nightly: fresh seed, longer.")
+    ] = "ci",
+    large: Annotated[
+        bool | None,
+        typer.Option(
+            "--large/--no-large",
+            help="Large batches last, up to (64, 4096) (default: the profile's; nightly has them).",
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for the run (default: lossgate-runs/<time>).")
     ] = None,
@@ -54,6 +76,9 @@ def run(
     ] = None,
     github: Annotated[
         bool, typer.Option("--github", help="Also print GitHub annotations, and add a job summary.")
+    ] = False,
+    timings: Annotated[
+        bool, typer.Option("--timings", help="Also say where the time went, on the standard error output.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     config: Annotated[
@@ -85,10 +110,11 @@ def run(
     """
     from harness.engine import execute
     from harness.errors import UsageError
+    from harness.events import Timed
     from harness.outcome import TargetUnavailable
     from harness.preparation import fresh, resumed
-    from harness.progress import on_stderr
     from harness.report_files import ReportFile, distinct
+    from harness.run_progress import of_run
     from reports.run import Run
 
     files = distinct(
@@ -112,6 +138,7 @@ def run(
             dtypes=dtype,
             examples=examples,
             seed=seed,
+            large=large,
             device=device,
             strict=strict,
             strict_expectations=strict_expectations,
@@ -122,14 +149,9 @@ def run(
             jobs=jobs,
         )
     recorder = prepared.recorder
+    spent: list[str] = []
     if prepared.note:
         print(f"lossgate: {prepared.note}", file=sys.stderr)
-    handlers: list[Handler] = [recorder] if quiet else [recorder, on_stderr()]
-
-    def emit(event: Event) -> None:
-        for handler in handlers:
-            handler(event)
-
     try:
         # Files of an earlier run must not pass for those of one that is cut short.
         _write(files, recorder.path)
@@ -137,7 +159,15 @@ def run(
         recorder.discard()
         raise
     try:
-        exit_code = execute(prepared.plan, emit, prepared.earlier)
+        with of_run(quiet) as progress:
+
+            def emit(event: Event) -> None:
+                recorder(event)
+                progress(event)
+                if isinstance(event, Timed):
+                    spent.extend(event.timings.lines)
+
+            exit_code = execute(prepared.plan, emit, prepared.earlier)
     except TargetUnavailable:
         recorder.discard()
         _write(files, recorder.path)
@@ -151,6 +181,8 @@ def run(
     except (OSError, AttributeError, SystemExit) as error:
         _without_stdout(error)
     _write(files, recorder.path)
+    for line in spent if timings else ():
+        print(f"lossgate: {line}", file=sys.stderr)
     if update_expectations:
         _update(Run.load(recorder.path), prepared.plan.config)
     raise typer.Exit(int(exit_code))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import time
 import traceback
 from types import TracebackType
@@ -11,6 +13,7 @@ import torch
 from torch import Tensor
 
 from . import limits, pins, protocol
+from .execution import Execution
 from .target import Target, TensorCase, Unsupported
 from .tensors import Inputs, case_from, packed
 
@@ -22,9 +25,14 @@ class NotALoss(Exception):
     """What the target did is no answer; the text continues a sentence that begins with the target."""
 
 
-def answer(target: Target, request: protocol.Message) -> bytes:
-    """The outcome of a case as a message; whatever the target raises becomes one."""
+def answer(target: Target, request: protocol.Message, execution: Execution | None = None) -> bytes:
+    """The outcome of a case as a message; whatever the target raises becomes one.
+
+    It has what `execution` reports of the case, where there is one.
+    """
+    began = time.perf_counter()
     pins.restore(request.header["seed"])
+    printed_before = _printed()
     tensors: list[protocol.Tensor] = []
     try:
         outcome, gradient = _evaluate(target, case_from(request))
@@ -37,7 +45,12 @@ def answer(target: Target, request: protocol.Message) -> bytes:
     except BaseException as error:
         outcome = {"status": "error", "message": sentence(error), "traceback": tail(error)}
     outcome["notes"] = pins.restore()
+    if outcome["status"] == "error":
+        outcome["printed"] = printed_before, _printed()
+    if execution is not None:
+        outcome["execution"] = execution.report()
     outcome["number"] = request.header["number"]
+    outcome["busy"] = time.perf_counter() - began
     return protocol.pack(outcome, tensors)
 
 
@@ -71,6 +84,13 @@ def _evaluate(target: Target, case: TensorCase) -> tuple[dict[str, Any], Tensor]
         "seconds": seconds,
     }
     return outcome, gradient
+
+
+def _printed() -> int:
+    """How long the file is that this process prints to; 0 where the target has closed it."""
+    with contextlib.suppress(OSError):
+        return os.fstat(2).st_size
+    return 0
 
 
 def _now(case: TensorCase) -> float:

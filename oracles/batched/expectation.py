@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import replace
+from functools import lru_cache, partial
 from itertools import product
 from typing import Final
 
@@ -14,10 +14,10 @@ from cases.conventions import KLAggregation
 from cases.dtypes import DType, FloatArray
 from oracles.batched.aggregation import Aggregation, Step, Sums
 from oracles.batched.arithmetic import Arithmetic, arithmetic_for
-from oracles.batched.array import Array
 from oracles.batched.decisions import Choice, Outcomes, Survey, survey
 from oracles.batched.layout import PIECE, Layout, Piece
 from oracles.batched.losses import token_losses
+from oracles.batched.shared import Evaluated, Shared
 from oracles.batched.tape import BeyondFloat64, Tape
 from oracles.batched.terms import Terms
 from oracles.contract import Contract
@@ -26,6 +26,8 @@ from oracles.expectation import expect as literally
 
 OWN_FACTOR: Final = 8.0
 """Room for the roundings of our own bound, and of what is of second order in it."""
+
+_SHARED: Final = Shared()
 
 
 def expect(case: Case, contract: Contract | None = None, piece: int = PIECE) -> Expectation:
@@ -60,18 +62,6 @@ def _expect(case: Case, contract: Contract, piece: int) -> Expectation:
     return replace(first, others=others)
 
 
-@dataclass(frozen=True, eq=False)
-class _Evaluated:
-    """A piece: its token losses, KL terms averaged by themselves, and its tape."""
-
-    piece: Piece
-    tape: Tape
-    leaf: Array
-    losses: Array
-    kl: Array | None
-    jumps: int
-
-
 def _once(
     case: Case,
     contract: Contract,
@@ -91,7 +81,9 @@ def _once(
     policy, kl, surveys, jumps = [], [], [], 0
     overflows = False
     for one in pieces:
-        done = _evaluate(case, contract, arithmetic, one, assumed[jumps:])
+        evaluate = partial(_evaluate, case, contract, arithmetic, one, assumed[jumps:])
+        alone = len(pieces) == 1
+        done = _SHARED.evaluated(case, contract, assumed, evaluate) if alone else evaluate()
         jumps += done.jumps
         policy.append(Sums.of(done.losses))
         if done.kl is not None:
@@ -101,9 +93,10 @@ def _once(
         seeds = [(done.losses, aggregation.seed(step.policy, one))]
         if done.kl is not None and step.kl is not None:
             seeds.append((done.kl, aggregation.seed(step.kl, one)))
-        surveys.append(survey(done.tape, done.leaf, seeds, one.positions, len(pieces) == 1))
-        # Arrays and their tape hold each other: a large batch would wait for the garbage collector.
-        done.tape.nodes.clear()
+        surveys.append(survey(done.tape, done.leaf, seeds, one.positions, alone))
+        if not alone:
+            # Arrays and their tape hold each other: a large batch would wait for the garbage collector.
+            done.tape.nodes.clear()
         overflows = overflows or done.tape.overflows
     if len(pieces) > 1:
         step = aggregation.step(Sums.joined(policy), Sums.joined(kl) if separate else None)
@@ -113,12 +106,12 @@ def _once(
 
 def _evaluate(
     case: Case, contract: Contract, arithmetic: Arithmetic, piece: Piece, assumed: tuple[bool, ...]
-) -> _Evaluated:
+) -> Evaluated:
     tape = Tape(case.batch.dtype, contract, arithmetic, piece.runs)
     terms = Terms(case, piece, tape, assumed)
     losses = token_losses(terms)
     kl = terms.kl(terms.ratios()) if terms.kl_by_itself else None
-    return _Evaluated(piece, tape, terms.logp, losses, kl, terms.undecided_jumps)
+    return Evaluated(piece, tape, terms.logp, losses, kl, terms.undecided_jumps)
 
 
 def _assembled(

@@ -8,9 +8,10 @@ from hand_made_cases import HAND_MADE, HIGH, LOW, OPTIONS_BY_HAND, SEQUENCE, tok
 from cases.dtypes import BFLOAT16, DTYPES, FLOAT32, DType
 from cases.hyperparameters import case_for
 from cases.realisation import realise
-from cases.regions import REGIONS, missing, regions_of
+from cases.regions import REGIONS, Locator, missing, regions_of
 from cases.schedule import boundary_descriptions
 from cases.spec import Level, LossType
+from cases.tokens import Tokens
 
 AT_LOWER_BOUND = {"ratio_at_low", "ratio_just_below_low", "clipped_low", "unclipped_low"}
 AT_UPPER_BOUND = {"ratio_at_high", "ratio_just_above_high", "clipped_high", "unclipped_high"}
@@ -98,3 +99,15 @@ def test_missing_regions_are_listed() -> None:
     """What was needed and not hit, in alphabetical order, without regard to what was hit besides."""
     assert missing(("b", "c", "a"), ["c", "d"]) == ("a", "b")
     assert missing((), ["a"]) == ()
+
+
+@pytest.mark.parametrize("level", Level)
+def test_what_is_shared_by_cases_of_a_batch_holds_for_each(level: Level) -> None:
+    """Cases of one batch, asked one after the other, are where each is by itself."""
+    for description in boundary_descriptions()[::7]:
+        batch, locator = realise(description, FLOAT32, level), Locator()
+        for loss_type in LossType:
+            for beta in (0.0, 0.04):
+                case = case_for(description, batch, loss_type, level, beta)
+                alone = tuple(region.name for region in REGIONS.values() if region.holds(Tokens(case)))
+                assert locator.regions_of(case) == alone, case

@@ -26,6 +26,8 @@ class Inside(WorkerClient):
 
     def __init__(self, target: str) -> None:
         self._service = Service()
+        self._requests: dict[int, bytes] = {}
+        self._number = 0
         opened = self._answer(protocol.pack({"request": "open", "target": target, "options": {}}))
         self._facts = TargetFacts.from_headers({"python": "", "torch": "", "platform": ""}, opened.header)
 
@@ -35,11 +37,17 @@ class Inside(WorkerClient):
         device: str = "cpu",
         instead: Mapping[str, FloatArray] = NOTHING,
         attempt: int = 0,
-    ) -> None:
-        self._request = case_request(case, device, instead, attempt)
+    ) -> int:
+        self._number += 1
+        self._requests[self._number] = case_request(case, device, instead, attempt)
+        return self._number
 
-    def receive(self) -> Outcome:
-        return Outcome.from_message(self._answer(self._request), "")
+    def receive(self, number: int | None = None) -> Outcome:
+        request = self._requests.pop(min(self._requests) if number is None else number)
+        return Outcome.from_message(self._answer(request), "")
+
+    def has_room(self, case: Case) -> bool:
+        return True
 
     def _answer(self, request: bytes) -> protocol.Message:
         return _message(self._service.answer(_message(request)))

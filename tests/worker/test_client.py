@@ -398,15 +398,58 @@ def test_what_a_target_cannot_do_is_unsupported(client: WorkerClient, make_case:
     assert outcome.loss is None
 
 
-def test_one_case_at_a_time(client: WorkerClient, make_case: MakeCase) -> None:
-    """Submitting twice or receiving nothing is a mistake of the caller, and costs nothing."""
-    with pytest.raises(RuntimeError, match="no case is submitted"):
+def test_what_was_not_submitted_is_not_received(client: WorkerClient, make_case: MakeCase) -> None:
+    """Receiving nothing, or twice, is a mistake of the caller, and costs nothing."""
+    with pytest.raises(RuntimeError, match="no such case is submitted"):
         client.receive()
+    number = client.submit(make_case())
+    assert client.receive(number).status == "ok"
+    with pytest.raises(RuntimeError, match="no such case is submitted"):
+        client.receive(number)
+
+
+def test_cases_are_sent_ahead_of_answers(client: WorkerClient, make_case: MakeCase) -> None:
+    """Each answer comes back for its own case, in whatever order they are fetched, or asked beside."""
+    cases = [make_case(columns=columns) for columns in range(8, 13)]
+    numbers = [client.submit(case) for case in cases[:4]]
+    asked = client.ask(cases[4])
+    found = [client.receive(numbers[place]) for place in (2, 0, 3, 1)]
+    for outcome, case in zip((*found, asked), (cases[2], cases[0], cases[3], cases[1], cases[4]), strict=True):
+        np.testing.assert_array_equal(outcome.gradient, -case.batch.token_advantages * case.batch.mask)
+
+
+def test_large_cases_are_not_sent_ahead(client: WorkerClient, make_case: MakeCase) -> None:
+    """What a pipe may not hold unread would have both sides wait for each other: the others are answered first."""
     case = make_case()
-    client.submit(case)
-    with pytest.raises(RuntimeError, match="submitted already"):
-        client.submit(case)
-    assert client.receive().status == "ok"
+    large = replace(case, batch=case.batch.take(rows=[0, 1] * 256, columns=[0, 1] * 64))
+    assert client.has_room(case)
+    assert not client.has_room(large)
+    numbers = [client.submit(one) for one in (case, large, large, case)]
+    assert [client.receive(number).status for number in reversed(numbers)] == ["ok"] * 4
+
+
+@pytest.mark.parametrize(("way", "status"), [("leaves", "crash"), ("hangs", "timeout"), ("raises", "error")])
+def test_one_of_several_under_way_is_lost_alone(way: str, status: str, folder: Path, make_case: MakeCase) -> None:
+    """The case that ends a process is the one that fails; those behind it are asked anew, each once."""
+    case = make_case()
+    cases = [case, behaving(case, way), case, case]
+    with WorkerClient(sys.executable, "misbehaving:loss", {"loss_type": "grpo"}, cwd=folder, timeout=3) as client:
+        numbers = [client.submit(one) for one in cases]
+        outcomes = [client.receive(number) for number in numbers]
+    assert [outcome.status for outcome in outcomes] == ["ok", status, "ok", "ok"]
+    for outcome in (outcomes[0], *outcomes[2:]):
+        np.testing.assert_array_equal(outcome.gradient, -case.batch.token_advantages * case.batch.mask)
+
+
+def test_what_is_printed_belongs_to_its_case(client: WorkerClient, make_case: MakeCase) -> None:
+    """With others under way, an error shows what was printed during its own case alone."""
+    ways = ("chatters", "raises", "chatters_and_raises", "chatters")
+    numbers = [client.submit(behaving(make_case(), way)) for way in ways]
+    first, silent, wordy, last = (client.receive(number) for number in numbers)
+    assert (first.status, silent.status, wordy.status, last.status) == ("ok", "error", "error", "ok")
+    assert "it printed" not in silent.message
+    assert "written to fd 1" in wordy.message
+    assert "yyy" not in wordy.message
 
 
 def test_an_interrupted_wait_ends_the_process(client: WorkerClient, make_case: MakeCase, ends: Ends) -> None:

@@ -179,8 +179,9 @@ def test_an_answer_to_another_case_is_refused(client: WorkerClient, make_case: M
     case = make_case()
     assert client.ask(case).status == "ok"
     client.submit(case)
-    client._number += 1  # as if this were the case after the one that is answered
-    outcome = client.receive()
+    sent = client._under_way.pop()
+    client._under_way.append(sent._replace(number=99))  # as if it were another case that is answered
+    outcome = client.receive(99)
     assert outcome.status == "crash"
     assert outcome.message.startswith("sent what is no answer and was killed (it answers another case)")
     assert client.ask(case).status == "ok"
