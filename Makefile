@@ -13,6 +13,8 @@ RELEASES := $(addprefix trl==,0.14.0 0.16.1 0.17.0 0.18.2 0.20.0 0.22.2 0.26.2 1
 	liger==0.8.0 liger==0.8.5 verl==0.6.0 verl==0.9.1 openrlhf==0.10.2 openrlhf==0.11.2 \
 	unsloth==2026.8.13 unsloth==2026.10.9
 CACHE := .cache/lossgate
+PUBLISHED := reports/published
+PAGE := $(PY) -m benchmarks.published
 PIP_INSTALL := $(PY) -m pip install -qq --retries 5 -c constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -34,13 +36,18 @@ check: $(STAMP)
 bench: $(STAMP)
 	$(PY) -m benchmarks.oracle_speed
 
+# Releases come from the user's own cache: tests count those in the other.
 publish: $(STAMP)
-	mkdir -p reports/published
-	$(VENV)/bin/lossgate run trl --jobs 2 --quiet --format markdown > reports/published/trl.md
-	$(VENV)/bin/lossgate matrix trl 0.17.0..1.16.0 --jobs 2 --quiet --format markdown \
-		> reports/published/trl-releases.md
-	$(VENV)/bin/lossgate compare trl==1.9.0 trl==1.16.0 --dtype float32 --jobs 2 --quiet --format markdown \
-		> reports/published/trl-1.9.0-to-1.16.0.md
+	$(PAGE) library trl > $(PUBLISHED)/trl.md
+	$(PAGE) library liger==0.8.5 > $(PUBLISHED)/liger.md
+	$(PAGE) library verl==0.9.1 > $(PUBLISHED)/verl.md
+	$(PAGE) library openrlhf==0.11.2 > $(PUBLISHED)/openrlhf.md
+	$(PAGE) library unsloth==2026.10.9 > $(PUBLISHED)/unsloth.md
+	$(PAGE) matrix trl 0.17.0..1.16.0 > $(PUBLISHED)/trl-releases.md
+	$(PAGE) compare trl==1.9.0 trl==1.16.0 > $(PUBLISHED)/trl-1.9.0-to-1.16.0.md
+	$(PAGE) faults > $(PUBLISHED)/faults.md
+	$(PAGE) speed > $(PUBLISHED)/speed.md
+	$(PAGE) index > $(PUBLISHED)/README.md
 
 # torch first: whatever asks for it later is then satisfied by the pinned build.
 $(STAMP): pyproject.toml constraints.txt Makefile

@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 
 from cases.case import Case
 from harness.errors import UsageError
-from harness.generation import PHASES
+from harness.generation import SCHEDULED
 from reports.records import Record
 from reports.run import Run
 
@@ -32,7 +32,7 @@ class Earlier:
         records = list(run.records())
         return cls(
             path=run.path,
-            judged=tuple(record for record in records if record.phase in PHASES),
+            judged=tuple(record for record in records if record.phase in SCHEDULED),
             padding=tuple(record for record in records if record.phase == "padding"),
             shrunk=tuple(record for record in records if record.phase == "shrunk"),
             facts=run.facts,

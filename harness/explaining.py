@@ -18,6 +18,9 @@ from reports.records import Verdict
 
 MOST_DIRTIED = 4
 
+ONLY_LARGE = "only large batches fail"
+"""What is not kept to be looked at again is large, or was put to check padding hygiene."""
+
 _UNREPEATABLE = {
     Verdict.NONDETERMINISTIC: "two answers to the same case differ by more than rounding",
     Verdict.CRASH: "its process dies",
@@ -46,7 +49,8 @@ def _explained(suspect: Suspect, one: Contestant) -> CellExplained:
     if suspect.verdict in _UNREPEATABLE:
         return CellExplained(suspect.cell, _UNREPEATABLE[suspect.verdict], explains=False)
     if not suspect.failing:
-        return CellExplained(suspect.cell, "what stands at masked positions changes the answer", explains=False)
+        words = ONLY_LARGE if suspect.where.failing_cases else "what stands at masked positions changes the answer"
+        return CellExplained(suspect.cell, words, explains=False)
     evidence = _evidence(suspect, one)
     found = signature(evidence)
     if not found.explains:

@@ -10,7 +10,7 @@ from harness.reason import alone, of_the_cell
 from harness.replay import Replayed
 from harness.signature.evidence import Answered
 from harness.token_table import token_table
-from oracles.expectation import expect
+from oracles.batched.dispatch import expect
 
 
 def explanation(replayed: Replayed, path: Path) -> Iterator[str]:

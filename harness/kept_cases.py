@@ -13,15 +13,15 @@ KEPT: Final = 16
 
 
 class KeptCases:
-    """Keeps the first cases of each scheduled phase, as many as `KEPT`."""
+    """Keeps the first cases of each phase whose cases are small, as many as `KEPT`."""
 
     def __init__(self) -> None:
         self._by_phase: defaultdict[str, list[Case]] = defaultdict(list)
 
     def add(self, judged: CaseJudged) -> None:
-        """Keep a case, if there is room."""
+        """Keep a case, if it is small and there is room."""
         kept = self._by_phase[judged.record.phase]
-        if len(kept) < KEPT:
+        if judged.record.phase in PHASES and len(kept) < KEPT:
             kept.append(judged.case)
 
     @property

@@ -18,7 +18,7 @@ from cases.split import Split
 from harness.worker import protocol
 
 Status = Literal["ok", "unsupported", "error", "crash", "timeout"]
-FailureKind = Literal["not_installed", "unknown", "broken", "device", "interpreter"]
+FailureKind = Literal["not_installed", "unknown", "broken", "execution", "interpreter"]
 
 _FLOATS: Final = ("logps", "old_logps", "ref_logps", "advantages", "sampling_logps", "importance_ratio")
 _ALWAYS_SENT: Final = (
@@ -44,7 +44,7 @@ class TargetUnavailable(RuntimeError):
     """A target did not start.
 
     `kind` is "not_installed", "unknown" (no such target, or used wrongly), "broken" (its import or set-up
-    failed), "device" (torch has none of that name here) or "interpreter" (no Python to run it in); `hint` says
+    failed), "execution" (no such device or compiler) or "interpreter" (no Python to run it in); `hint` says
     what to do; `details` is the end of a traceback or of what was printed. Both may be empty.
     """
 

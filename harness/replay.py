@@ -16,7 +16,8 @@ from harness.judge import Judgement, judge
 from harness.judging import client_for, contestant
 from harness.outcome import Outcome
 from harness.plan import Plan
-from oracles.expectation import Expectation, expect
+from oracles.batched.dispatch import expect
+from oracles.expectation import Expectation
 from reports.records import Cell, Divergence, Verdict
 
 

@@ -15,13 +15,12 @@ from harness.events import CaseJudged, CellExplained, ExpectationChecked, Paddin
 from harness.exit_codes import ExitCode
 from harness.expectations.ledger import Ledger
 from harness.expectations.settling import Settled, settle
-from harness.generation import PHASES, corpus_names
+from harness.generation import LARGE, SCHEDULED, corpus_names
 from harness.kept_cases import KeptCases
 from harness.signature.evidence import Suspect, Where
 from oracles.registry import ORACLES
 from reports.records import Cell, Verdict, worst
 
-_SCHEDULED = PHASES
 _COMPARED = (
     Verdict.CONFORMS,
     Verdict.DIVERGES,
@@ -50,7 +49,7 @@ class _CellTally:
 
     def count(self, judged: CaseJudged) -> None:
         record = judged.record
-        if record.phase not in _SCHEDULED or record.verdict is Verdict.UNSUPPORTED:
+        if record.phase not in SCHEDULED or record.verdict is Verdict.UNSUPPORTED:
             return
         self.judged_cases += 1
         self.judged_in.update(record.regions)
@@ -112,7 +111,7 @@ class Tally:
         cell = self._cells[record.cell]
         cell.count(judged)
         self._ledger.add(judged)
-        if record.phase in _SCHEDULED:
+        if record.phase in SCHEDULED:
             self._case_set.update(record.case_id.encode())
         if record.verdict in _COMPARED:
             cell.compared += 1
@@ -238,8 +237,8 @@ def _simplicity(judged: CaseJudged) -> tuple[bool, int]:
     return "row_empty" in judged.record.regions, judged.record.tokens
 
 
-def _prominence(judged: CaseJudged) -> tuple[bool, float]:
-    """A shrunk case first, then the largest error / bound; NaN, not compared, last."""
+def _prominence(judged: CaseJudged) -> tuple[bool, bool, float]:
+    """A shrunk case first, a large one last, then the largest error / bound; NaN, not compared, last."""
     record = judged.record
     ratios = [ratio for ratio in (record.loss.ratio, record.gradient.ratio) if ratio == ratio]
-    return record.phase == "shrunk", max(ratios, default=-1.0)
+    return record.phase == "shrunk", record.phase != LARGE, max(ratios, default=-1.0)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
 from cases.case import Case
+from cases.dtypes import FloatArray
+from cases.large import is_large
 from cases.spec import LossType
 from harness.outcome import Outcome
-from oracles.expectation import Expectation
+from oracles.expectation import Exact, Expectation
 from oracles.space.breakdown import TokenTerms, breakdown
 from reports.token_table import TokenTable
 
@@ -24,7 +27,12 @@ _OWN = {
 
 
 def tabled(case: Case, expectation: Expectation, outcome: Outcome | None = None) -> TokenTable:
-    """One row a token of the judged step; of a large case the first `MOST_TOKENS`."""
+    """One row a token of the judged step: the first `MOST_TOKENS`.
+
+    Of a large batch, the tokens with the largest error / bound, without what each brings to the loss.
+    """
+    if is_large(case.batch):
+        return _worst(case, expectation, outcome)
     tokens = breakdown(case)
     leaks = _leaks(case, outcome)
     if not tokens:
@@ -34,6 +42,29 @@ def tabled(case: Case, expectation: Expectation, outcome: Outcome | None = None)
     columns = _columns(case, tokens[:MOST_TOKENS], expectation, outcome)
     texts = MappingProxyType({name: tuple(column) for name, column in columns.items()})
     return TokenTable(_settings(case), texts, max(len(tokens) - MOST_TOKENS, 0), tuple(leaks))
+
+
+def _worst(case: Case, expectation: Expectation, outcome: Outcome | None) -> TokenTable:
+    """Where the gradient of a large batch is furthest off; its first tokens, where there is none to compare."""
+    places = np.argwhere(case.batch.mask)
+    notes = ["a large batch: what each token brings to the loss is left out"]
+    if outcome is not None and outcome.gradient is not None and len(places):
+        at = tuple(places.T)
+        ratio = np.min([_off(outcome.gradient[at], exact, at) for exact in expectation.gradients], axis=0)
+        places = places[np.argsort(-ratio, kind="stable")]
+        notes = [f"{notes[0]}; those whose gradient is furthest off come first"]
+    shown = [(int(row), int(column)) for row, column in places[:MOST_TOKENS]]
+    columns = {**_inputs(case, shown), **_gradients(shown, expectation, outcome)} if shown else {}
+    texts = MappingProxyType({name: tuple(column) for name, column in columns.items()})
+    return TokenTable(_settings(case), texts, len(places) - len(shown), (*notes, *_leaks(case, outcome)))
+
+
+def _off(got: FloatArray, exact: Exact, at: tuple[Any, ...]) -> FloatArray:
+    """Error / bound at some places; infinite where the gradient is no number."""
+    error = np.abs(got - exact.high[at])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio: FloatArray = np.where(error == 0.0, 0.0, np.nan_to_num(error / exact.bound[at], nan=np.inf))
+    return ratio
 
 
 def token_table(case: Case, expectation: Expectation, outcome: Outcome | None = None) -> Iterator[str]:
@@ -53,6 +84,20 @@ def _leaks(case: Case, outcome: Outcome | None) -> Iterator[str]:
 def _columns(
     case: Case, tokens: list[TokenTerms], expectation: Expectation, outcome: Outcome | None
 ) -> dict[str, list[str]]:
+    columns = _inputs(case, [(one.row, one.column) for one in tokens])
+    columns["ratio"] = [_number(one.ratio) for one in tokens]
+    columns["branch"] = [one.branch for one in tokens]
+    columns["policy"] = [_number(one.policy) for one in tokens]
+    if any(one.kl is not None for one in tokens):
+        columns["kl"] = ["-" if one.kl is None else _number(one.kl) for one in tokens]
+    columns["weight"] = [_number(one.weight) for one in tokens]
+    columns |= _gradients([(one.row, one.column) for one in tokens], expectation, outcome)
+    if len(set(columns["branch"])) == 1 and columns["branch"][0] == "-":
+        del columns["branch"]
+    return columns
+
+
+def _inputs(case: Case, at: Sequence[tuple[int, int]]) -> dict[str, list[str]]:
     batch = case.batch
     inputs = {
         "logp": batch.logps,
@@ -62,24 +107,22 @@ def _columns(
         "importance": batch.token_importance_ratio,
         "advantage": batch.token_advantages,
     }
-    at = [(one.row, one.column) for one in tokens]
     columns = {"row": [str(row) for row, _ in at], "token": [str(column) for _, column in at]}
     columns |= {
         name: [_number(values[place]) for place in at] for name, values in inputs.items() if values is not None
     }
-    columns["ratio"] = [_number(one.ratio) for one in tokens]
-    columns["branch"] = [one.branch for one in tokens]
-    columns["policy"] = [_number(one.policy) for one in tokens]
-    if any(one.kl is not None for one in tokens):
-        columns["kl"] = ["-" if one.kl is None else _number(one.kl) for one in tokens]
-    columns["weight"] = [_number(one.weight) for one in tokens]
+    return columns
+
+
+def _gradients(
+    at: Sequence[tuple[int, int]], expectation: Expectation, outcome: Outcome | None
+) -> dict[str, list[str]]:
+    columns = {}
     exact = expectation.gradients[0]
     columns["expected"] = [_number(exact.high[place]) for place in at]
     if outcome is not None and outcome.gradient is not None:
         columns["got"] = [_number(outcome.gradient[place]) for place in at]
     columns["bound"] = [f"{exact.bound[place]:.2g}" for place in at]
-    if len(set(columns["branch"])) == 1 and columns["branch"][0] == "-":
-        del columns["branch"]
     return columns
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from harness.asking import Contestant
 from harness.events import CaseJudged, Tabled
 from harness.token_table import tabled
-from oracles.expectation import expect
+from oracles.batched.dispatch import expect
 from reports.file_names import witness_name
 from reports.records import Verdict
 

@@ -26,6 +26,10 @@ STORED_ADDITIONS: Final = 3.0
 """Partial results that may be stored, hence rounded, while contributions to one gradient meet."""
 
 
+COARSEST_ACCUMULATOR: Final = 2.0**-24
+"""Unit roundoff of float32: sums in less are a fault, but for a contract that says otherwise."""
+
+
 @dataclass(frozen=True)
 class Contract:
     """Rounding in one dtype.
@@ -34,12 +38,16 @@ class Contract:
     * `u_sum`: unit roundoff of a reduction: at least float32.
     * `eta`: absolute error of one operation that underflows.
     * `largest`: beyond it an intermediate overflows.
+    * `exp_more`: relative error of an exponential beyond `EXP_ULPS`, in units of u.
+    * `exp_argument`: relative error, in units of u, that an exponential's argument gets before it is raised.
     """
 
     u: float
     u_sum: float
     eta: float
     largest: float
+    exp_more: float = 0.0
+    exp_argument: float = 0.0
 
     @classmethod
     def of(cls, dtype: DType) -> Contract:
@@ -51,6 +59,10 @@ class Contract:
 
         Source: Higham, Accuracy and Stability of Numerical Algorithms, 2nd edition, lemma 3.1.
         """
+        if self.u_sum > COARSEST_ACCUMULATOR:
+            # Where n u may exceed 1 the lemma says nothing; Rump's bound (n - 1) u holds for any n (BIT 52, 2012).
+            # Beside the additions, each term is rounded to the accumulator.
+            return (additions + 1) * self.u_sum
         nu = additions * self.u_sum
         return nu / (1.0 - nu)
 

@@ -22,8 +22,9 @@ def exp(x: Scalar) -> Scalar:
     else:
         value = x.value.exp()
         mid = float(value)
-        moved = math.expm1(min(x.radius, 700.0))
-        radius = mid * (moved + EXP_ULPS * tape.contract.u * (1.0 + moved)) + tape.contract.eta
+        contract = tape.contract
+        moved = math.expm1(min(x.radius + contract.exp_argument * contract.u * (abs(x.mid) + x.radius), 700.0))
+        radius = mid * (moved + (EXP_ULPS + contract.exp_more) * contract.u * (1.0 + moved)) + contract.eta
     gain = max(1.0, mid)
     edges = (Edge(x.index, 1, value, mid, radius, gain),) if x.index >= 0 else ()
     return tape.record(value, mid, radius, mid, gain, 1, "exp", (x,), edges)
@@ -45,8 +46,10 @@ def sigmoid(x: Scalar) -> Scalar:
     value = 1 / (1 + (-x.value).exp())
     rest = 1 - value
     y, beside = float(value), float(rest)
-    # Moving x by r changes y and 1 - y by at most e^r each.
-    radius = math.expm1(min(x.radius, 700.0)) * min(y, beside) + SIGMOID_ULPS * u * y + tape.contract.eta
+    moved = x.radius + tape.contract.exp_argument * u * (abs(x.mid) + x.radius)
+    # Moving x by r changes y and 1 - y by at most e^r each; so does an exponential of relative error r.
+    moved += tape.contract.exp_more * u
+    radius = math.expm1(min(moved, 700.0)) * min(y, beside) + SIGMOID_ULPS * u * y + tape.contract.eta
     slope = y * beside
     slope_radius = radius + u * (2.0 * slope + radius) + tape.contract.eta
     edges = (Edge(x.index, 1, value * rest, slope, slope_radius, 1.0),) if x.index >= 0 else ()

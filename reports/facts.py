@@ -154,5 +154,6 @@ def _text(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {_text(part)}" for name, part in value.items())
     if isinstance(value, list | tuple):
-        return ", ".join(_text(part) for part in value)
-    return str(value)
+        is_unset = bool(value) and all(part is None for part in value)
+        return "none" if is_unset else ", ".join(_text(part) for part in value)
+    return "none" if value is None else str(value)

@@ -123,7 +123,7 @@ class Record:
     """How one case ended in one cell.
 
     * `description`: running number, in the run, of the description the case was made from.
-    * `phase`: "regions", "drawn", or "shrunk" for a failing case made small.
+    * `phase`: "corpus", "regions", "drawn", "large", "padding", or "shrunk" for a failing case made small.
     * `rows`, `columns`, `tokens`: B, T and the unmasked tokens of the batch.
     * `regions`: names of the regions of input space the case lies in.
     * `gradient`: of the element with the largest ratio, at `gradient_row`, `gradient_column`, or None where

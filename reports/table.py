@@ -40,7 +40,7 @@ def cell_table(rows: pd.DataFrame) -> pd.DataFrame:
     * `loss_*`, `gradient_*`: of the record with the largest ratio among those that conform, diverge or
       overflow; NaN where none was compared.
     * `witness`, `message`: of the record with the cell's verdict that was shrunk, else of the one with the
-      largest of its two ratios; the first of equals.
+      largest of its two ratios, large batches last; the first of equals.
     * `also`: the other failing verdicts of the cell, each with its count and the beginning of its first message.
     * `bits_equal`: "all", "some" or "none" of the repeated cases, "-" where none was repeated.
     """
@@ -82,6 +82,9 @@ def _witness(rows: pd.DataFrame, cell: pd.Series, verdict: pd.Series) -> pd.Data
     shrunk = eligible & (rows["phase"] == "shrunk")
     # A witness that was made small stands for its cell, however large another divergence is.
     eligible &= shrunk | ~cell.isin(cell[shrunk])
+    # One that can be read is preferred to one of a hundred thousand tokens.
+    readable = eligible & (rows["phase"] != "large")
+    eligible &= readable | ~cell.isin(cell[readable])
     ratio = ratio[eligible]
     position = ratio.groupby(cell[ratio.index]).idxmax()
     witness = rows.loc[position, ["case_id", "message"]].set_index(position.index)

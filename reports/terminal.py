@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
 from typing import Any, Final
@@ -26,19 +27,23 @@ from reports.facts import (
     padding_summary,
     strength_summary,
 )
-from reports.notation import divergence, one_line
+from reports.notation import compact, divergence, one_line
 from reports.records import Verdict
 from reports.schema import CELL_COLUMNS
 from reports.table import QUANTITIES, summary
 
 WIDE: Final = 90
+NARROW: Final = 76
 LEGEND: Final = "loss, gradient: largest error, in ulps, as error / bound (above 1: not rounding)"
 SHORT_LEGEND: Final = "loss, gradient: largest error / bound (above 1: not rounding)"
+SHORTEST_LEGEND: Final = "error: largest error / bound of loss and gradient (above 1: not rounding)"
 
 _ABOUT: Final = ("lossgate", "profile", "seed", "case_set")
 _SAID_BELOW: Final = (Verdict.KNOWN, Verdict.OVERFLOW, Verdict.UNSUPPORTED)
 _UNREMARKABLE: Final = (Verdict.CONFORMS.value, Verdict.UNSUPPORTED.value)
 _NUMERIC: Final = ("beta", "cases")
+_NOT_NARROW: Final = (*QUANTITIES, "witness")
+_NARROW_ONLY: Final = ("error",)
 _STYLES: Final = {
     Verdict.CONFORMS: "green",
     Verdict.OVERFLOW: "yellow",
@@ -66,14 +71,16 @@ def render(table: pd.DataFrame, facts: Facts, console: Console, show_all: bool =
     signatures = findings(facts)
     named = partial(corpus_case, facts)
     shown = table if show_all else table[~table["verdict"].isin(_UNREMARKABLE)]
-    wide = console.width >= WIDE
+    wide, narrow = console.width >= WIDE, console.width < NARROW
     for (target, surface, device), cells in shown.groupby(["target", "surface", "device"], sort=False):
         title = "  ".join(one_line(part) for part in (target, surface, device))
         console.print(Text(title, style="bold"))
-        _print(list(_lines(cells, signatures, named, wide)), console)
+        lines = list(_lines(cells, signatures, named, wide))
+        _print([_without(line, _NOT_NARROW if narrow else _NARROW_ONLY) for line in lines], console)
         console.print()
     if len(shown):
-        console.print(Text(LEGEND if wide else SHORT_LEGEND, style="dim"))
+        legend = LEGEND if wide else SHORTEST_LEGEND if narrow else SHORT_LEGEND
+        console.print(Text(legend, style="dim"))
     # What is known is said entry by entry, once the run knows what became of each.
     for verdict in (one for one in _SAID_BELOW if one is not Verdict.KNOWN or not entries):
         alike = table[table["verdict"] == verdict.value]
@@ -135,6 +142,7 @@ def _lines(
         verdict = Verdict(row["verdict"])
         judged = row["cases"] - row[Verdict.UNSUPPORTED.value]
         failing = sum(row[one.value] for one in Verdict if one.fails)
+        ratios = [float(row[f"{quantity}_ratio"]) for quantity in QUANTITIES]
         texts = {
             "loss_type": row["loss_type"],
             "level": row["level"],
@@ -145,6 +153,7 @@ def _lines(
             "loss": errors["loss"][number],
             "gradient": errors["gradient"][number],
             "witness": row["witness"],
+            "error": compact(max((error for error in ratios if not math.isnan(error)), default=math.nan)),
         }
         # What many cells have in common is said once, under the table.
         said_below = verdict is Verdict.CONFORMS or verdict in _SAID_BELOW
@@ -156,6 +165,10 @@ def _lines(
         if message and case:
             message += f" (the witness is corpus case {case})"
         yield _Line(texts, verdict, message)
+
+
+def _without(line: _Line, names: Collection[str]) -> _Line:
+    return replace(line, texts={name: text for name, text in line.texts.items() if name not in names})
 
 
 def _message(row: dict[Any, Any]) -> str:

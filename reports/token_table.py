@@ -49,7 +49,8 @@ class TokenTable:
             yield "  ".join(text.rjust(width) for text, width in zip(texts, widths.values(), strict=True))
         if self.left_out:
             yield f"and {self.left_out} more tokens"
-        yield EQUATION
+        if "weight" in self.columns:
+            yield EQUATION
 
     def to_json(self) -> str:
         """The table as JSON text."""

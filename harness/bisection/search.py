@@ -28,6 +28,11 @@ class Change:
         return range(self.before + 1, self.after)
 
 
+def at_most(size: int) -> int:
+    """How many of `size` candidates are looked at, both ends and those of `change`, if none is skipped."""
+    return min(size, 2 + max(size - 2, 0).bit_length())
+
+
 def change(size: int, side: Callable[[int], Side]) -> Change:
     """Where `size` candidates change, the first being like the first end and the last like the last.
 

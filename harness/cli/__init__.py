@@ -11,11 +11,13 @@ import typer
 from harness.cli import (
     bisect,
     compare,
+    completion,
     explain,
     faults,
     fetch,
     identify,
     matrix,
+    parity,
     replay,
     report,
     reproduce,
@@ -48,6 +50,8 @@ app.command("fetch", epilog=fetch.EXAMPLE)(fetch.fetch)
 app.command("compare", epilog=compare.EXAMPLE)(compare.compare)
 app.command("matrix", epilog=matrix.EXAMPLE)(matrix.matrix)
 app.command("bisect", epilog=bisect.EXAMPLE)(bisect.bisect)
+app.command("completion", epilog=completion.EXAMPLE)(completion.completion)
+app.command("parity", epilog=parity.EXAMPLE)(parity.parity)
 
 
 def _version(wanted: bool) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from harness.cli import completing
 from harness.cli.options import Memory, Offline, Python, TextFormat, Timeout
 
 if TYPE_CHECKING:
@@ -19,7 +19,12 @@ EXAMPLE: Final = "Example: lossgate bisect trl 0.22.0..1.16.0 --cell dapo,token,
 
 
 def bisect(
-    name: Annotated[str, typer.Argument(help="A library; with --git, a target that lies in the checkout.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            autocompletion=completing.library, help="A library; with --git, a target that lies in the checkout."
+        ),
+    ],
     between: Annotated[
         str, typer.Argument(metavar="A..B", help="Releases, or with --git commits, both in it; A.. to the newest.")
     ],
@@ -64,10 +69,14 @@ def bisect(
     from harness.bisection.bisection import bisected
     from harness.bisection.cell import CellWords
     from harness.bisection.report import as_json, lines
+    from harness.bisection.search import at_most
+    from harness.cli.width import width
     from harness.config import Config
     from harness.errors import UsageError
     from harness.preparation import RUNS
+    from harness.progress import shown
     from harness.recording import fresh_folder
+    from reports.wrapping import wrapped
 
     words = CellWords.of(cell)
     folder = (out if out is not None else fresh_folder(RUNS)).absolute()
@@ -91,18 +100,26 @@ def bisect(
         _releases(name, between, folder, options) if git is None else _commits(name, between, git, folder, options)
     )
 
-    def judged(number: int) -> Finding:
-        finding = row.judged(number)
-        if not quiet:
-            print(f"{finding.name} {finding.word if finding.result else 'skipped'}", file=sys.stderr, flush=True)
-        return finding
+    with shown(quiet, f"{row.kind}s", "starting") as gauge:
+        gauge.expect(at_most(len(row.names)))
 
-    answer = bisected(len(row.names), judged, row.kind)
+        def judged(number: int) -> Finding:
+            gauge.doing(f"judging {row.names[number]}")
+            finding = row.judged(number)
+            gauge.advance(int(finding.fails))
+            gauge.reached(f"{finding.name} {finding.word if finding.result else 'skipped'}")
+            return finding
+
+        answer = bisected(len(row.names), judged, row.kind)
     if output is TextFormat.JSON:
         print(json.dumps(as_json(answer, name, between, words, row.kind, len(row.names)), indent=2))
     else:
         for line in lines(answer, f"{name} {between}  {words}", row.kind, len(row.names)):
-            typer.echo(line)
+            # A command is copied whole.
+            is_command = "lossgate " in line
+            indent = " " * (len(line) - len(line.lstrip()) + 4)
+            for part in [line] if is_command else wrapped(line, width(), indent=indent):
+                typer.echo(part)
     raise typer.Exit(int(answer.exit_code))
 
 

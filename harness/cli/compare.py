@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from harness.cli import completing
 from harness.cli.options import Device, Format, Memory, Offline, Python, Timeout
 
 if TYPE_CHECKING:
@@ -18,13 +19,24 @@ EXAMPLE: Final = "Example: lossgate compare trl==1.9.0 trl==1.16.0 --dtype float
 
 
 def compare(
-    base: Annotated[str, typer.Argument(help="Folder of a run, or a target.")],
-    head: Annotated[str, typer.Argument(help="The same kind of thing, later or changed.")],
-    profile: Annotated[str, typer.Option(help="Of two targets: ci or nightly.")] = "ci",
-    loss_type: Annotated[str | None, typer.Option(help="Comma-separated (default: all).")] = None,
+    base: Annotated[str, typer.Argument(autocompletion=completing.target, help="Folder of a run, or a target.")],
+    head: Annotated[
+        str, typer.Argument(autocompletion=completing.target, help="The same kind of thing, later or changed.")
+    ],
+    profile: Annotated[
+        str, typer.Option(autocompletion=completing.profile, help="Of two targets: ci or nightly.")
+    ] = "ci",
+    loss_type: Annotated[
+        str | None, typer.Option(autocompletion=completing.loss_types, help="Comma-separated (default: all).")
+    ] = None,
     beta: Annotated[str | None, typer.Option(help="Comma-separated (default: the profile's).")] = None,
-    dtype: Annotated[str | None, typer.Option(help="Comma-separated (default: the profile's).")] = None,
-    level: Annotated[str | None, typer.Option(help="token, sequence (default: both).")] = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option(autocompletion=completing.dtypes, help="Comma-separated (default: the profile's)."),
+    ] = None,
+    level: Annotated[
+        str | None, typer.Option(autocompletion=completing.levels, help="token, sequence (default: both).")
+    ] = None,
     examples: Annotated[
         int | None,
         typer.Option(help="Drawn cases per cell, beside the boundary cases (default: the profile's)."),
@@ -91,20 +103,20 @@ def _judged_now(
     from harness.events import Event
     from harness.outcome import TargetUnavailable
     from harness.preparation import fresh
-    from harness.progress import on_stderr
+    from harness.run_progress import of_run
     from reports.run import Run
 
     if base == head:
         raise UsageError(f"{base} is on both sides", "give two runs, or two targets")
     prepared = fresh(out, config, [base, head], **options)
-    handlers = [prepared.recorder] if quiet else [prepared.recorder, on_stderr()]
-
-    def emit(event: Event) -> None:
-        for handler in handlers:
-            handler(event)
-
     try:
-        execute(prepared.plan, emit, prepared.earlier)
+        with of_run(quiet) as progress:
+
+            def emit(event: Event) -> None:
+                prepared.recorder(event)
+                progress(event)
+
+            execute(prepared.plan, emit, prepared.earlier)
     except TargetUnavailable:
         prepared.recorder.discard()
         raise

@@ -7,6 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
+from harness.cli import completing
 from harness.cli.options import Device, Memory, Offline, Python, Timeout
 
 EXAMPLE: Final = "Example: lossgate explain 3f2a91c7d504 trl"
@@ -15,7 +16,10 @@ EXAMPLE: Final = "Example: lossgate explain 3f2a91c7d504 trl"
 def explain(
     case: Annotated[str, typer.Argument(help="A case file, or the id of a case in lossgate-runs.")],
     target: Annotated[
-        str | None, typer.Argument(help="A target (default: the one whose run the case lies in).")
+        str | None,
+        typer.Argument(
+            autocompletion=completing.target, help="A target (default: the one whose run the case lies in)."
+        ),
     ] = None,
     alone: Annotated[bool, typer.Option("--formula", help="Ask no target: show what the formula gives.")] = False,
     python: Python = None,

@@ -7,21 +7,31 @@ from typing import Annotated, Final
 
 import typer
 
+from harness.cli import completing
 from harness.cli.options import Device, Memory, Offline, Python, TextFormat, Timeout
 
 EXAMPLE: Final = "Example: lossgate identify my_pkg.losses:grpo_loss --loss-type grpo"
 
 
 def identify(
-    target: Annotated[str, typer.Argument(help="A target, such as trl or my_pkg.losses:grpo_loss.")],
+    target: Annotated[
+        str,
+        typer.Argument(autocompletion=completing.target, help="A target, such as trl or my_pkg.losses:grpo_loss."),
+    ],
     loss_type: Annotated[
-        str | None, typer.Option(help="What to ask it for, comma-separated (default: all it has).")
+        str | None,
+        typer.Option(
+            autocompletion=completing.loss_types, help="What to ask it for, comma-separated (default: all it has)."
+        ),
     ] = None,
-    level: Annotated[str | None, typer.Option(help="token, sequence (default: what it has).")] = None,
+    level: Annotated[
+        str | None, typer.Option(autocompletion=completing.levels, help="token, sequence (default: what it has).")
+    ] = None,
     catalogue: Annotated[
         bool, typer.Option("--whole", help="Look among every formula there is, not the everyday ones alone.")
     ] = False,
     output: Annotated[TextFormat, typer.Option("--format", help="What to print.")] = TextFormat.TABLE,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     python: Python = None,
     device: Device = "cpu",
     timeout: Timeout = 60.0,
@@ -38,6 +48,7 @@ def identify(
     from harness.identification.report import exit_code, lines
     from harness.identification.survey import survey
     from harness.plan import Plan
+    from harness.progress import shown
 
     config = Config.load(None)
     plan = Plan.of(
@@ -52,7 +63,8 @@ def identify(
         memory=memory,
         offline=offline,
     )
-    found = survey(plan, target, catalogue)
+    with shown(quiet, "losses", "starting") as gauge:
+        found = survey(plan, target, catalogue, gauge)
     if output is TextFormat.JSON:
         print(json.dumps(as_json(found), indent=2))
     else:

@@ -8,25 +8,32 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from harness.cli import completing
 from harness.cli.options import Format, Memory, Offline, Python, Timeout
 
 if TYPE_CHECKING:
     from reports.matrix import Matrix
 
 EXAMPLE: Final = "Example: lossgate matrix trl 1.8.0..1.10.0 --loss-type dapo,luspo --jobs 2"
-LOG_WIDTH: Final = 100
 
 
 def matrix(
-    name: Annotated[str | None, typer.Argument(help="A library: trl, liger, verl, openrlhf, unsloth.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(autocompletion=completing.library, help="A library: trl, liger, verl, openrlhf, unsloth."),
+    ] = None,
     releases: Annotated[
         str | None,
         typer.Argument(metavar="[A..B]", help="Its releases from A to B, both in it; A.. takes all from A on."),
     ] = None,
-    loss_type: Annotated[str | None, typer.Option(help="Comma-separated (default: all).")] = None,
+    loss_type: Annotated[
+        str | None, typer.Option(autocompletion=completing.loss_types, help="Comma-separated (default: all).")
+    ] = None,
     beta: Annotated[str | None, typer.Option(help="Comma-separated (default: 0,0.04).")] = None,
-    dtype: Annotated[str, typer.Option(help="Comma-separated.")] = "float32",
-    level: Annotated[str | None, typer.Option(help="token, sequence (default: both).")] = None,
+    dtype: Annotated[str, typer.Option(autocompletion=completing.dtypes, help="Comma-separated.")] = "float32",
+    level: Annotated[
+        str | None, typer.Option(autocompletion=completing.levels, help="token, sequence (default: both).")
+    ] = None,
     examples: Annotated[int, typer.Option(help="Drawn cases per cell, on top of the boundary cases.")] = 16,
     seed: Annotated[int, typer.Option(help="Same seed, same cases.")] = 0,
     out: Annotated[
@@ -110,6 +117,7 @@ def matrix(
 def _print(found: Matrix, folder: Path, output: Format) -> None:
     from rich.console import Console
 
+    from reports.formats import LOG_WIDTH
     from reports.html.matrix import render
     from reports.matrix_file import as_json
     from reports.matrix_formats import markdown, print_table

@@ -28,6 +28,14 @@ class TextFormat(StrEnum):
     JSON = "json"
 
 
+class ParityFormat(StrEnum):
+    """How a parity check is printed."""
+
+    TABLE = "table"
+    MARKDOWN = "markdown"
+    JSON = "json"
+
+
 class Format(StrEnum):
     """How a result is printed."""
 

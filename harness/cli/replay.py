@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
+from harness.cli import completing
 from harness.cli.options import Device, Memory, Offline, Python, TextFormat, Timeout
 
 EXAMPLE: Final = "Example: lossgate replay lossgate-runs/20260101-120000-ab12/cases/3f2a91c7d504.json trl"
@@ -16,7 +17,10 @@ EXAMPLE: Final = "Example: lossgate replay lossgate-runs/20260101-120000-ab12/ca
 def replay(
     case: Annotated[str, typer.Argument(help="A case file, or the id of a case in lossgate-runs.")],
     target: Annotated[
-        str | None, typer.Argument(help="A target (default: the one whose run the case lies in).")
+        str | None,
+        typer.Argument(
+            autocompletion=completing.target, help="A target (default: the one whose run the case lies in)."
+        ),
     ] = None,
     output: Annotated[TextFormat, typer.Option("--format", help="What to print.")] = TextFormat.TABLE,
     python: Python = None,

@@ -7,6 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
+from harness.cli import completing
 from harness.cli.options import Device, Memory, Offline, Python, Timeout
 
 EXAMPLE: Final = "Example: lossgate reproduce 3f2a91c7d504 trl==1.9.0 --out reproducer.py"
@@ -15,7 +16,10 @@ EXAMPLE: Final = "Example: lossgate reproduce 3f2a91c7d504 trl==1.9.0 --out repr
 def reproduce(
     case: Annotated[str, typer.Argument(help="A case file, or the id of a case in lossgate-runs.")],
     target: Annotated[
-        str | None, typer.Argument(help="A target (default: the one whose run the case lies in).")
+        str | None,
+        typer.Argument(
+            autocompletion=completing.target, help="A target (default: the one whose run the case lies in)."
+        ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Write it there (default: print it).")

@@ -6,15 +6,20 @@ from typing import Annotated, Final
 
 import typer
 
+from harness.cli import completing
 from harness.cli.options import Device, Memory, Offline, Python, Timeout
 
 EXAMPLE: Final = "Example: lossgate smoke trl"
 
 
 def smoke(
-    target: Annotated[str, typer.Argument(help="A target, such as trl.")],
+    target: Annotated[str, typer.Argument(autocompletion=completing.target, help="A target, such as trl.")],
     loss_type: Annotated[
-        str | None, typer.Option(help="The loss a function without a loss_type parameter computes.")
+        str | None,
+        typer.Option(
+            autocompletion=completing.loss_types,
+            help="The loss a function without a loss_type parameter computes.",
+        ),
     ] = None,
     python: Python = None,
     device: Device = "cpu",
@@ -26,6 +31,7 @@ def smoke(
 
     Exit code: 0 sound, 1 not, 2 wrong usage, 3 the target did not start.
     """
+    from harness.config import Config
     from harness.exit_codes import ExitCode
     from harness.judging import client_for, contestant
     from harness.plan import Plan
@@ -33,6 +39,7 @@ def smoke(
 
     plan = Plan.of(
         [target],
+        settings=Config.load(None).settings,
         loss_types=loss_type,
         device=device,
         python=python,

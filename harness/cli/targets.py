@@ -8,6 +8,8 @@ from typing import Annotated, Any, Final
 import typer
 
 from harness.cli.options import Python, TextFormat
+from harness.cli.width import width
+from reports.wrapping import wrapped
 
 EXAMPLE: Final = "Example: lossgate targets --python ../fork/.venv/bin/python"
 
@@ -26,10 +28,11 @@ def targets(
     if output is TextFormat.JSON:
         print(json.dumps({"format": "lossgate-targets/1", "targets": list(entries)}, indent=2))
         return
+    columns = width()
     for entry in entries:
-        typer.echo(f"{entry['name']:<18}{entry['about']}")
-        for line in _details(entry):
-            typer.echo(f"{'':<18}{line}")
+        for text, start in ((entry["about"], f"{entry['name']:<17} "), *((text, "") for text in _details(entry))):
+            for line in wrapped(text, columns, f"{start:<18}"):
+                typer.echo(line)
 
 
 def _details(entry: dict[str, Any]) -> list[str]:

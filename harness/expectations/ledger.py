@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from harness.events import CaseJudged
 from harness.expectations.entry import NOTHING_EXPECTED, Expect, Expectations, Subject
-from harness.generation import PHASES
+from harness.generation import LARGE, SCHEDULED
 from harness.kept_cases import KeptCases
 from reports.records import Cell, Verdict
 
@@ -43,8 +43,11 @@ class Covered:
         self.ids.add(record.case_id)
         ratios = [ratio for ratio in (record.loss.ratio, record.gradient.ratio) if not math.isnan(ratio)]
         if ratios and not max(ratios) <= self.worst:
-            self.worst, self.witness = max(ratios), judged
-        if record.phase in PHASES:
+            self.worst = max(ratios)
+            # A witness that can be read is kept.
+            if record.phase != LARGE or self.witness.record.phase == LARGE:
+                self.witness = judged
+        if record.phase in SCHEDULED:
             self.failing_cases += 1
             self.failing_in.update(record.regions)
             self.kept.add(judged)

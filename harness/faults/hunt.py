@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 from itertools import product
 from threading import Event
 from typing import Final
@@ -18,7 +19,7 @@ from cases.spec import Level, LossType
 from harness.asking import Contestant
 from harness.client import WorkerClient
 from harness.faults.worker import About
-from harness.generation import Scheduled
+from harness.generation import LARGE, Scheduled
 from harness.judge import Judgement, judge
 from harness.padding import check
 from harness.plan import Plan
@@ -26,6 +27,8 @@ from oracles.batched.dispatch import expect
 from oracles.expectation import Expectation
 
 _PADDING: Final = "padding"
+
+_latest = lru_cache(maxsize=4)(realise)
 
 
 class Stopped(Exception):
@@ -39,6 +42,7 @@ class Fate(StrEnum):
     DROWNED = "drowned"
     ABSENT = "absent"
     EQUIVALENT = "equivalent"
+    LARGE = "needs large batches"
     ESCAPED = "escaped"
     FALSE_ALARM = "false alarm"
 
@@ -93,13 +97,15 @@ class Hunt:
         """What becomes of a fault that the client has opened. Raises `TargetUnavailable`, and `Stopped`."""
         if self._dtype.name not in about.dtypes:
             return Hunted(about, self._dtype.name, Fate.ABSENT)
+        if about.large and not self._plan.large:
+            return Hunted(about, self._dtype.name, Fate.LARGE)
         one = Contestant(client, client.facts, self._plan.device)
         leak = self._leak(about, one)
         if leak is not None:
             return leak
         hopeless = about.equivalent or self._dtype.name in about.drowned
         put, nearest = 0, 0.0
-        for entry in self._entries:
+        for entry in self._entries_for(about):
             for cell in self._cells(about, entry, hopeless):
                 if self._stopped.is_set():
                     raise Stopped
@@ -117,6 +123,10 @@ class Hunt:
         if hopeless:
             fate = Fate.EQUIVALENT if about.equivalent else Fate.DROWNED
         return Hunted(about, self._dtype.name, fate, put, nearest=nearest)
+
+    def _entries_for(self, about: About) -> Sequence[Scheduled]:
+        """All descriptions, but for a fault that only large batches show."""
+        return [entry for entry in self._entries if entry.phase == LARGE] if about.large else self._entries
 
     def _cells(self, about: About, entry: Scheduled, hopeless: bool) -> list[_Cell]:
         """Where a description is put to a fault: in every cell that it claims.
@@ -149,9 +159,14 @@ class Hunt:
         outcome = one.client.receive()
         if outcome.status == "unsupported":
             return None
-        return judge(case, self._expectation(case), outcome)
+        expectation = expect(case) if entry.phase == LARGE else self._expectation(case)
+        return judge(case, expectation, outcome)
 
     def _case(self, entry: Scheduled, cell: _Cell) -> Case:
+        if entry.phase == LARGE:
+            # Only the latest are kept: all of them together would take gigabytes.
+            batch = _latest(entry.description, self._dtype, cell.level)
+            return case_for(entry.description, batch, cell.loss_type, cell.level, cell.beta)
         if (entry.number, cell) not in self._cases:
             batch = realise(entry.description, self._dtype, cell.level)
             for loss_type, beta in product(self._plan.loss_types, self._plan.betas):

@@ -8,23 +8,26 @@ from typing import Any, Final
 from harness.faults.hunt import Fate, Hunted
 from harness.faults.survey import Fault, Survey
 from harness.plan import Plan
+from reports.formats import LOG_WIDTH
+from reports.wrapping import wrapped
 
 _WORDS: Final = {
     Fate.DROWNED: "drowned",
     Fate.ABSENT: "-",
     Fate.EQUIVALENT: "equal",
+    Fate.LARGE: "large",
     Fate.ESCAPED: "ESCAPES",
     Fate.FALSE_ALARM: "FALSE ALARM",
 }
 _LEGEND: Final = (
     "number: the case of a cell, in the order of a run, that caught it; padding: padding hygiene did",
     "drowned: what it changes is less than rounding may change; equal: it changes nothing that counts",
-    "-: it is no fault in this dtype",
+    "-: it is no fault in this dtype; large: only large batches show it, see --large",
 )
 
 
-def lines(survey: Survey, plan: Plan) -> Iterator[str]:
-    """A row a fault, what is not as it should be, and the score."""
+def lines(survey: Survey, plan: Plan, width: int = LOG_WIDTH) -> Iterator[str]:
+    """A row a fault, what is not as it should be, and the score, in lines of at most `width` columns."""
     dtypes = [dtype.name for dtype in plan.dtypes]
     names = [fault.about.name for fault in survey.faults]
     rows = [
@@ -37,10 +40,13 @@ def lines(survey: Survey, plan: Plan) -> Iterator[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for name, *words, wrong in rows:
         cells = (word.rjust(width) for word, width in zip(words, widths[1:-1], strict=True))
-        yield "  ".join([name.ljust(widths[0]), *cells, wrong]).rstrip()
-    yield from _LEGEND
+        start = "  ".join([name.ljust(widths[0]), *cells, ""])
+        yield from wrapped(wrong, width, start)
+    for line in _LEGEND:
+        yield from wrapped(line, width)
     for fault in survey.faults:
-        yield from _complaints(fault)
+        for line in _complaints(fault):
+            yield from wrapped(line, width, indent="    ")
     yield f"{survey.score}  (profile {plan.profile}, seed {plan.seed})"
 
 
@@ -67,6 +73,7 @@ def as_json(survey: Survey, plan: Plan) -> dict[str, Any]:
         "profile": plan.profile,
         "seed": plan.seed,
         "examples": plan.examples,
+        "large": plan.large,
         "score": survey.score,
         "exit_code": int(survey.exit_code),
         "faults": [
@@ -85,6 +92,6 @@ def _found(one: Hunted) -> dict[str, Any]:
     told: dict[str, Any] = {"fate": str(one.fate)}
     if one.fate in (Fate.CAUGHT, Fate.FALSE_ALARM):
         told |= {"case": one.cases or None, "phase": one.phase, "cell": one.cell, "message": one.message}
-    elif one.fate is not Fate.ABSENT:
+    elif one.fate not in (Fate.ABSENT, Fate.LARGE):
         told |= {"cases": one.cases, "nearest": one.nearest}
     return told

@@ -51,12 +51,15 @@ class Survey:
         caught = sum(not fault.fails for fault in counted)
         parts = [f"{caught} of {len(counted)} fault{'' if len(counted) == 1 else 's'} caught"]
         equivalent = sum(fault.about.equivalent for fault in self.faults)
-        beyond = len(self.faults) - len(counted) - equivalent
+        large = sum(any(one.fate is Fate.LARGE for one in fault.found) for fault in self.faults)
+        beyond = len(self.faults) - len(counted) - equivalent - large
         alarms = sum(fault.about.equivalent and fault.fails for fault in self.faults)
         if equivalent:
             parts.append(f"{equivalent} equivalent")
         if alarms:
             parts.append(f"{alarms} of these taken for a fault")
+        if large:
+            parts.append(f"{large} that only --large shows")
         if beyond:
             parts.append(f"{beyond} that show in no dtype asked for")
         return ", ".join(parts)
@@ -93,7 +96,7 @@ def _named(only: Sequence[str], known: Sequence[str]) -> list[str]:
 def _hunted(
     plan: Plan, names: Sequence[str], idle: list[FaultWorker], stack: ExitStack, seen: Seen
 ) -> Iterator[Hunted]:
-    entries = schedule(plan.examples, plan.seed)
+    entries = schedule(plan.examples, plan.seed, plan.large)
     stopped = threading.Event()
 
     def one(hunt: Hunt, name: str) -> Hunted:

@@ -20,7 +20,7 @@ class About:
     """What a fault says of itself as one.
 
     `wrong` is what is wrong in it; `equivalent` says that it changes nothing that counts; in the dtypes of
-    `drowned` it changes less than rounding may.
+    `drowned` it changes less than rounding may; a `large` one changes nothing but in large batches.
     """
 
     name: str
@@ -30,6 +30,7 @@ class About:
     loss_types: tuple[str, ...]
     levels: tuple[str, ...]
     dtypes: tuple[str, ...]
+    large: bool = False
 
     @classmethod
     def from_header(cls, opened: Mapping[str, Any]) -> Self:
@@ -43,6 +44,7 @@ class About:
             loss_types=tuple(supports["loss_types"]),
             levels=tuple(supports["levels"]),
             dtypes=tuple(supports["dtypes"]),
+            large=opened["fault"]["large"],
         )
 
 

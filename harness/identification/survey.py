@@ -11,6 +11,7 @@ from harness.identification.identify import Identification, identify
 from harness.judging import client_for, contestant
 from harness.outcome import TargetSupport
 from harness.plan import Plan
+from harness.progress import NOTHING, Gauge
 
 _NOT_ASKED: Final = {
     "delta": "delta",
@@ -36,21 +37,27 @@ class Survey:
     not_asked: tuple[str, ...]
 
 
-def survey(plan: Plan, target: str, every_formula: bool) -> Survey:
+def survey(plan: Plan, target: str, every_formula: bool, gauge: Gauge = NOTHING) -> Survey:
     """Identify every loss and level of a plan that a target has. Raises `TargetUnavailable`."""
     sheets = Sheets()
+    found = []
     with client_for(plan, target) as client:
         one = contestant(plan, target, client)
-        found = tuple(
-            identify(one, loss_type, level, sheets, every_formula)
+        asked = [
+            (loss_type, level)
             for loss_type, level in product(plan.loss_types, plan.levels)
             if any(one.takes(loss_type, level, dtype) for dtype in plan.dtypes)
-        )
+        ]
+        gauge.expect(len(asked))
+        for loss_type, level in asked:
+            gauge.doing(f"{loss_type} {level}")
+            found.append(identify(one, loss_type, level, sheets, every_formula))
+            gauge.advance(int(not found[-1].is_as_asked and not found[-1].known_as))
     supports = one.facts.supports
     return Survey(
         target,
         one.facts.label,
-        found,
+        tuple(found),
         lacks="" if found else _lacks(plan, supports),
         not_asked=tuple(words for option, words in _NOT_ASKED.items() if option in supports.options),
     )

@@ -1,13 +1,11 @@
-"""How far a matrix is: a bar on a terminal, a plain line a release elsewhere."""
+"""How far a matrix is."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
+from harness import progress
 from harness.matrix.matrix import Seen
 from reports.columns import Column
 
@@ -15,18 +13,14 @@ from reports.columns import Column
 @contextmanager
 def shown(quiet: bool) -> Iterator[Seen]:
     """What takes every release as it comes, and shows nothing where `quiet`."""
-    console = Console(stderr=True, quiet=quiet)
-    if not console.is_terminal:
-        yield lambda column, done, of: console.print(f"{done} of {of}: {_words(column)}", highlight=False)
-        return
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(TextColumn("{task.description}"), *columns, console=console, transient=True) as progress:
-        task = progress.add_task("releases", total=None)
+    with progress.shown(quiet, "releases", "judging the first") as gauge:
 
-        def advance(column: Column, done: int, of: int) -> None:
-            progress.update(task, total=of, completed=done, description=_words(column))
+        def seen(column: Column, _done: int, of: int) -> None:
+            gauge.expect(of)
+            gauge.advance(sum(one.verdict.fails for one in column.results))
+            gauge.reached(_words(column))
 
-        yield advance
+        yield seen
 
 
 def _words(column: Column) -> str:

@@ -8,7 +8,7 @@ from typing import Final
 from harness.asking import Contestant
 from harness.events import CaseJudged, Reproduced
 from harness.plan import Plan
-from harness.reproducer.finding import Finding, NoScript, check_name
+from harness.reproducer.finding import Finding, NoScript, check_name, check_size
 from harness.reproducer.script import script
 from harness.reproducer.stored import off
 from reports.file_names import witness_name
@@ -30,6 +30,7 @@ def reproduced(
         found = _finding(plan, word, one, judged, reason)
         try:
             check_name(found.name)
+            check_size(found.case)
             shown = found.leaking(one) if judged.record.phase == "padding" else found
             if shown is not None:
                 name = witness_name(shown.case.id, shown.facts.label, alone=len(contestants) == 1)

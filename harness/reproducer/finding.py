@@ -8,6 +8,7 @@ from typing import Final, Self
 
 from cases.case import Case
 from cases.dtypes import FloatArray
+from cases.large import is_large
 from harness.asking import Contestant
 from harness.judge import bits_equal, judge
 from harness.outcome import TargetFacts
@@ -30,6 +31,15 @@ def check_name(name: str) -> None:
         raise NoScript(f"{name} is a part of lossgate, without which it cannot be called")
     if Release.of(name) is None and name not in LIBRARIES and ":" not in name:
         raise NoScript(f"how {name} is called is known to the package alone that ships it as a target")
+
+
+def check_size(case: Case) -> None:
+    """Raises `NoScript` for a batch whose numbers nobody would read, or paste into an issue."""
+    if is_large(case.batch):
+        raise NoScript(
+            f"a batch of {case.batch.mask.size:,} positions is too large for one; its case file has every number, "
+            "and lossgate replay puts it to a target"
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from cases.case import Case
 from harness.reproducer.answers import OneAnswer, allowed_apart, right_answers
 from harness.reproducer.docstring import docstring, size
-from harness.reproducer.finding import Finding, check_name
+from harness.reproducer.finding import Finding, check_name, check_size
 from harness.reproducer.kind import Describe, Kind
 from harness.reproducer.kinds import callables, liger, openrlhf, trl, unsloth, verl
 from harness.reproducer.numbers import array
@@ -41,6 +41,7 @@ _TEMPLATES: Final = Environment(
 
 def script(finding: Finding) -> str:
     """The text of the script. Raises `NoScript` where there can be none."""
+    check_size(finding.case)
     kind = _kind(finding)
     expectation = expect(finding.case)
     return _TEMPLATES.get_template(kind.template).render(_values(finding, kind, expectation))

@@ -12,7 +12,7 @@ from harness.judging import client_for, contestant
 from harness.plan import Plan
 from harness.reason import alone, of_the_cell
 from harness.replay import stored_case
-from harness.reproducer.finding import Finding, check_name
+from harness.reproducer.finding import Finding, check_name, check_size
 from harness.signature.evidence import Answered
 from oracles.expectation import expect
 from reports.records import Divergence, Verdict
@@ -26,6 +26,7 @@ def finding_in(path: Path, target: str, plan: Plan) -> Finding:
     """
     check_name(plan.settings_of(target).name)
     case = stored_case(path)
+    check_size(case)
     with client_for(replace(plan, loss_types=(case.spec.loss_type,)), target) as client:
         one = contestant(plan, target, client)
         expectation = expect(case)

@@ -146,7 +146,10 @@ def _advantages(case: Case) -> Iterator[tuple[str, dict[str, Any]]]:
         ("advantages squared", given * given),
         ("an advantage of 1 everywhere", np.ones_like(given)),
     ):
-        yield words, {"batch": replace(batch, advantages=batch.dtype.round(values))}
+        rounded = batch.dtype.round(values)
+        # The square of a huge one may be beyond the dtype.
+        if np.isfinite(rounded).all():
+            yield words, {"batch": replace(batch, advantages=rounded)}
 
 
 def _dropped(case: Case) -> Mask:

@@ -5,8 +5,21 @@ from __future__ import annotations
 import torch
 
 DEFAULT_DTYPE = torch.float32
-THREADS = 1
 SEED = 0
+
+_threads = 1
+
+
+def threads() -> int:
+    """How many threads torch is held to."""
+    return _threads
+
+
+def hold_threads(count: int) -> None:
+    """Hold torch to another number of threads from now on."""
+    global _threads
+    _threads = count
+    torch.set_num_threads(count)
 
 
 def restore(seed: int = SEED) -> list[str]:
@@ -16,10 +29,10 @@ def restore(seed: int = SEED) -> list[str]:
     if dtype != DEFAULT_DTYPE:
         changed.append(f"changed the default dtype to {dtype}; it was set back to {DEFAULT_DTYPE}")
         torch.set_default_dtype(DEFAULT_DTYPE)
-    threads = torch.get_num_threads()
-    if threads != THREADS:
-        changed.append(f"changed the number of threads to {threads}; it was set back to {THREADS}")
-        torch.set_num_threads(THREADS)
+    found = torch.get_num_threads()
+    if found != _threads:
+        changed.append(f"changed the number of threads to {found}; it was set back to {_threads}")
+        torch.set_num_threads(_threads)
     if not torch.is_grad_enabled():
         changed.append("left gradients disabled; they were enabled again")
         torch.set_grad_enabled(True)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import torch
 
 from . import evaluation, pins, protocol
+from .execution import Execution
 from .registry import open_target
 from .target import Target, Unavailable
 
@@ -18,6 +19,7 @@ class Service:
         # Also seeds devices that are initialised later.
         torch.manual_seed(pins.SEED)
         self._target: Target | None = None
+        self._execution: Execution | None = None
 
     def answer(self, request: protocol.Message) -> bytes:
         """The answer to an `open` or a `case` request."""
@@ -25,7 +27,7 @@ class Service:
             return self._open(request.header["target"], request.header["options"])
         if self._target is None:
             raise protocol.ProtocolError("a case came before a target was opened")
-        return evaluation.answer(self._target, request)
+        return evaluation.answer(self._target, request, self._execution)
 
     def _open(self, name: str, options: Mapping[str, str]) -> bytes:
         pins.restore()
@@ -33,6 +35,9 @@ class Service:
             _check_device(options.get("device", "cpu"))
             self._target = open_target(name, options)
             facts = self._target.facts
+            self._execution = Execution.asked_for(options)
+            if self._execution is not None:
+                self._execution.prepare(self._target)
         except Unavailable as failure:
             return _unavailable(failure.kind, str(failure), failure.hint, failure.__cause__)
         # An import may run anything, and raise anything, SystemExit included.
@@ -48,7 +53,8 @@ def _check_device(name: str) -> None:
         torch.zeros(1, device=torch.device(name))
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = evaluation.one_line(str(error))
-        raise Unavailable("broken", f"no device {name!r} for torch {torch.__version__} here: {reason}") from None
+        why = f"no device {name!r} for torch {torch.__version__} here: {reason}"
+        raise Unavailable("execution", why) from None
 
 
 def _unavailable(kind: str, message: str, hint: str, cause: BaseException | None) -> bytes:

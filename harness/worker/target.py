@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Callable
 
 import torch
 from torch import Tensor
@@ -36,8 +36,8 @@ class Unsupported(Exception):
 class Unavailable(Exception):
     """A target cannot be opened.
 
-    `kind` is "not_installed", "unknown" (no such target, or used wrongly) or "broken" (its import or its
-    set-up raised); `hint` is what to do about it, a command where there is one.
+    `kind` is "not_installed", "unknown" (no such target, or used wrongly), "execution" (it cannot run so here) or
+    "broken" (its import or its set-up raised); `hint` is what to do about it, a command where there is one.
     """
 
     def __init__(self, kind: str, message: str, hint: str = "") -> None:
@@ -218,6 +218,13 @@ class Target(ABC):
         Raises what `loss` raises.
         """
         return Answer(self.loss(case))
+
+    def compile(self, _wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+        """Have the library's own call go through what a function makes of it, from now on.
+
+        Raises `Unavailable` where it is not known which call that is.
+        """
+        raise Unavailable("execution", f"which call of {self.label} a compiler is to be given is not known")
 
     @property
     def facts(self) -> dict[str, Any]:

@@ -18,8 +18,8 @@ from oracles.batched.layout import Piece
 from oracles.batched.tape import Tape
 from oracles.contract import Contract
 
-MOST: Final = 4
-"""A run takes a batch with one beta after the other, in one loss after the other."""
+MOST: Final = 12
+"""A run takes a batch with one beta after the other, in one loss after the other: as many as come in between."""
 
 _CLIPPED: Final = (LossType.GRPO, LossType.BNPO, LossType.DR_GRPO, LossType.DAPO, LossType.LUSPO)
 

@@ -75,7 +75,9 @@ def tested(gate: Gate) -> list[Tested]:
         judged = sentences.get(subject.label)
         sentence = judged.sentence if judged else f"{subject}: nothing was judged"
         brief = [
-            own.versions if own else "",
+            ", ".join(
+                f"{name} {version}" for name, version in about.get("versions", {}).items() if name != "from"
+            ),
             *(
                 f"{name} {about[name]}"
                 for name in ("torch", "python")
@@ -85,6 +87,7 @@ def tested(gate: Gate) -> list[Tested]:
         ]
         lines = {
             "asked for as": subject.word if subject.word != str(subject) else "",
+            "found in": str(about.get("versions", {}).get("from", "")),
             "its loss": _source(subject),
             "replaced": own.replaced if own else "",
             "judged under": told.conventions_summary(facts, subject.label),

@@ -16,7 +16,7 @@ def anchors(entries: Iterable[Entry]) -> list[str]:
     taken: set[str] = set()
     found = []
     for entry in entries:
-        base = anchor = f"{_plain(entry.subject.word)[:LONGEST]}-{_plain(entry.name)}"
+        base = anchor = f"{plain(entry.subject.word)[:LONGEST]}-{plain(entry.name)}"
         number = 2
         while anchor in taken:
             anchor, number = f"{base}-{number}", number + 1
@@ -25,5 +25,6 @@ def anchors(entries: Iterable[Entry]) -> list[str]:
     return found
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
+    """The text as a part of a fragment."""
     return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-") or "target"

@@ -14,6 +14,8 @@ DECADES: Final = 4
 
 BINS: Final = 2 * DECADES * 2
 WIDTH, HEIGHT, MARGIN = 340, 84, 14
+INSET: Final = 34
+"""What the words beside the upward axis take from the width of a scatter."""
 
 
 def place(ratio: float) -> float:
@@ -95,14 +97,25 @@ class Scatter:
         marks: dict[bool, dict[str, None]] = {False: {}, True: {}}
         for x, y in known:
             across = (scaled(x) - start) / span if span else 0.5
-            left = round(MARGIN + across * (WIDTH - 2 * MARGIN))
+            left = round(MARGIN + INSET + across * (WIDTH - INSET - 2 * MARGIN))
             top = round(HEIGHT - MARGIN - place(y) * (HEIGHT - 2 * MARGIN))
             is_beyond = y > 1
             mark = f"M{left - 3} {top - 3}l6 6m0-6l-6 6" if is_beyond else f"M{left} {top}h0"
             marks[is_beyond][mark] = None
-        beyond = [x for x, y in known if y > 1]
-        summary = f"{len(known):,} cases from {compact(low)} to {compact(high)}"
-        if beyond:
-            summary += f"; beyond the bound from {compact(min(beyond))} to {compact(max(beyond))}"
+        beyond = [(x, y) for x, y in known if y > 1]
+        summary = f"{_cases(len(known))} {_span(known)}"
+        if len(beyond) == len(known):
+            summary += ", all beyond the bound"
+        elif beyond:
+            summary += f"; {len(beyond):,} beyond the bound, {_span(beyond)}"
         paths = "".join(marks[False]), "".join(marks[True])
         return cls(name, *paths, compact(low), compact(high), summary)
+
+
+def _cases(number: int) -> str:
+    return f"{number:,} case{'' if number == 1 else 's'}"
+
+
+def _span(points: Sequence[tuple[float, float]]) -> str:
+    low, high = compact(min(x for x, _ in points)), compact(max(x for x, _ in points))
+    return f"at {low}" if low == high else f"from {low} to {high}"

@@ -11,7 +11,7 @@ from reports.expectations import expected
 from reports.gate import Gate
 from reports.html.about import outcome, settings, tested
 from reports.html.cells import SIGNS, CellView, cells_of
-from reports.html.charts import HEIGHT, MARGIN, WIDTH
+from reports.html.charts import HEIGHT, INSET, MARGIN, WIDTH
 from reports.html.findings import wrong
 from reports.html.overview import grids
 from reports.html.page import environment, rendered
@@ -58,7 +58,7 @@ def _page(run: Run, gate: Gate, views: Sequence[CellView], details: Sequence[Mar
 def _details(views: Sequence[CellView], room: int) -> tuple[list[Markup], int]:
     """The details of the cells within some bytes, and how many of them are short because of that."""
     template = environment().get_template("cell.html")
-    sizes = {"width": WIDTH, "height": HEIGHT, "margin": MARGIN}
+    sizes = {"width": WIDTH, "height": HEIGHT, "margin": MARGIN, "inset": INSET}
     found = [Markup(template.render(cell=view, brief=False, **sizes)) for view in views]
     excess = sum(len(text.encode()) for text in found) - room
     left_out = 0

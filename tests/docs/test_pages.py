@@ -1,73 +1,116 @@
-"""README and docs tell the truth: their commands are run, what they show is what is printed."""
+"""Tables of the documentation are those of the code."""
 
 from __future__ import annotations
 
-import re
-import shlex
+import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
+from harness.cli import app
 from harness.exit_codes import ExitCode
+from harness.worker.registry import ADAPTERS, PREFIXES
 from reports.records import Verdict
 from reports.schema import documented
 from tests.cli.conftest import COMMAND
+from tests.docs.pages import ROOT, Page
 
-ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text()
-BLOCK = re.compile(r"```console\n\$ lossgate (.*)\n((?:.*\n)*?)```")
-PAGES = ("README.md", "docs/pr-3395.md")
-BLOCKS = [block for page in PAGES for block in BLOCK.findall((ROOT / page).read_text())]
-
-
-@pytest.mark.parametrize(("command", "shown"), BLOCKS)
-def test_a_page_shows_what_is_printed(command: str, shown: str, tmp_path: Path) -> None:
-    """Every console block of these pages is run as it stands.
-
-    The folder of the run may differ, and what depends on how a processor rounds: how near a cell that does not
-    diverge came to its bound, and with which case. Where a block begins with "...", it shows the end.
-    """
-    out = ["--out", tmp_path / "out"] if command.startswith("run ") else []
-    result = subprocess.run(
-        [COMMAND, *shlex.split(command), *out],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    printed, meant = _comparable(result.stdout), _comparable(shown)
-    if meant[0] == "...":
-        meant = meant[1:]
-        printed = printed[-len(meant) :]
-    assert printed == meant
+README = Page("README.md")
+COMMAND_LINE = Page("docs/command-line.md")
+RUN_ON_DISK = Page("docs/run-on-disk.md")
+CELL = (
+    "--loss-type",
+    "grpo",
+    "--level",
+    "token",
+    "--dtype",
+    "float32",
+    "--beta",
+    "0",
+    "--examples",
+    "1",
+    "--quiet",
+)
 
 
-def _comparable(text: str) -> list[str]:
-    lines = [
-        line.rstrip() for line in text.splitlines() if not line.startswith(("run: ", "look closer: ", "loss_type"))
-    ]
-    return [line.partition(" overflow ")[0].partition(" conforms ")[0] for line in lines]
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run in which a cell fails."""
+    out = tmp_path_factory.mktemp("runs") / "run"
+    command = [str(COMMAND), "run", "examples.pr_3395:loss", *CELL, "--out", str(out)]
+    assert subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode == 1
+    return out
 
 
-def test_the_readme_lists_every_exit_code_and_verdict() -> None:
-    """The tables are those of the code."""
-    for code in ExitCode:
-        assert f"| {int(code)} | {code.about} |" in README
-    for verdict in Verdict:
-        assert f"`{verdict}`" in README
+@pytest.fixture(scope="module")
+def described(folder: Path) -> dict[str, Any]:
+    """Its run.json."""
+    facts: dict[str, Any] = json.loads((folder / "run.json").read_text())
+    return facts
+
+
+def test_every_verb_has_a_row() -> None:
+    """And a word that is none has not."""
+    group: Any = typer.main.get_command(app)
+    listed = {row[0].strip("`").split()[1] for row in COMMAND_LINE.table("verb")}
+    assert listed == set(group.commands)
+
+
+def test_every_exit_code_has_a_row() -> None:
+    """In the words of the code."""
+    assert [row[:2] for row in COMMAND_LINE.table("exit code")] == [[str(int(one)), one.about] for one in ExitCode]
+
+
+def test_every_verdict_has_a_row() -> None:
+    """Each once."""
+    listed = [name for row in COMMAND_LINE.table("verdict") for name in row[0].replace("`", "").split(", ")]
+    assert sorted(listed) == sorted(Verdict)
+
+
+def test_every_kind_of_target_has_a_row() -> None:
+    """The libraries by their names."""
+    names = " ".join(row[0] for row in COMMAND_LINE.table("name"))
+    assert all(f"`{name}`" in names for name in ADAPTERS)
+    assert all(f"`{prefix}NAME`" in names for prefix in PREFIXES)
+
+
+def test_the_row_that_is_explained_is_that_of_the_example() -> None:
+    """docs/command-line.md reads a row of the README."""
+    (row,) = (block for block in COMMAND_LINE.blocks if block.language == "text")
+    assert row.text in README.text
 
 
 def test_the_schema_page_is_the_schema() -> None:
     """docs/run-on-disk.md holds the columns as the code has them."""
-    assert documented().strip() in (ROOT / "docs" / "run-on-disk.md").read_text()
+    assert documented().strip() in RUN_ON_DISK.text
 
 
-@pytest.mark.parametrize(
-    "page", ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
-)
-def test_links_lead_somewhere(page: str) -> None:
-    """Every relative link of a page is a file of the repository."""
-    path = ROOT / page
-    for link in re.findall(r"\]\((?!https?:)([^)#]+)", path.read_text()):
-        assert (path.parent / link).exists(), link
+def test_every_fact_of_a_run_has_a_row(described: dict[str, Any]) -> None:
+    """The keys of run.json, in the section on it."""
+    assert {name for row in _table("## `run.json`") for name in _keys(row)} == set(described)
+
+
+def test_every_fact_of_a_target_has_a_row(described: dict[str, Any]) -> None:
+    """The keys of each entry of `targets`."""
+    (facts,) = described["targets"].values()
+    assert {name for row in _table("### A target") for name in _keys(row)} == set(facts)
+
+
+def test_every_file_of_a_run_is_told(folder: Path) -> None:
+    """The folders that a run writes are in the picture at the top of the page."""
+    (picture,) = (block for block in RUN_ON_DISK.blocks if block.language == "text")
+    for path in folder.iterdir():
+        if not path.name.startswith("."):
+            assert f"  {path.name}" in picture.text
+
+
+def _table(heading: str) -> list[str]:
+    """The rows of the table that stands under a heading."""
+    return RUN_ON_DISK.text.partition(f"{heading}\n\n")[2].partition("\n\n")[0].splitlines()[2:]
+
+
+def _keys(row: str) -> list[str]:
+    return row.split("|")[1].replace("`", "").strip().split(", ")

@@ -35,7 +35,7 @@ PROMISING: Final = [fault for fault in FAULTS if len(fault.promises) > 1]
 """Those that promise more of masked positions than everybody must: padding hygiene has them, not a case."""
 
 TAKEN_ESTIMATORS: Final = (KLEstimator.K3, KLEstimator.K3_BIAS_CORRECTED)
-REAL: Final = [fault for fault in FAULTS if not fault.equivalent and fault not in PROMISING]
+REAL: Final = [fault for fault in FAULTS if not (fault.equivalent or fault.large) and fault not in PROMISING]
 EQUIVALENT: Final = [fault for fault in FAULTS if fault.equivalent]
 
 

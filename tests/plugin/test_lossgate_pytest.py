@@ -328,7 +328,7 @@ def test_the_page_shows_what_the_example_prints(pytester: pytest.Pytester) -> No
     shutil.copytree(EXAMPLE, pytester.path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
     session(pytester, "-o", "lossgate_options=--examples 4").assert_outcomes(passed=3)
     page = (EXAMPLE.parents[1] / "docs" / "pytest.md").read_text()
-    right, wrong = re.findall(r"^    ([-+]) +(return .*)$", page, re.MULTILINE)
+    right, wrong = re.findall(r"^([-+]) +(return .*)$", page, re.MULTILINE)
     losses = pytester.path / "src" / "my_losses.py"
     assert right[1] in RIGHT
     losses.write_text(RIGHT.replace(right[1], wrong[1]))

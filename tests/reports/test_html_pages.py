@@ -138,7 +138,7 @@ def test_charts_say_what_they_show() -> None:
     assert Histogram.of("loss", [math.nan]) is None
     points = Scatter.of("tokens", [(1, 0.5), (7, 3.0), (3, math.nan)], logarithmic=True)
     assert points is not None
-    assert points.summary == "2 cases from 1 to 7; beyond the bound from 7 to 7"
+    assert points.summary == "2 cases from 1 to 7; 1 beyond the bound, at 7"
 
 
 def test_every_cell_has_an_address_of_its_own(record: MakeRecord, tmp_path: Path) -> None:

@@ -101,6 +101,9 @@ class ByName(Target):
                 return f"{self.label} has no parameter {parameter}, which {what} needs"
         return super().refusal(case)
 
+    def compile(self, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+        self._call = wrap(self._call)
+
     def loss(self, case: TensorCase) -> Tensor:
         return self.answer(case).loss
 

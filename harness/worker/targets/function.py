@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import inspect
 from collections.abc import Mapping
@@ -49,6 +50,8 @@ def _find(name: str) -> Any:
         ) from None
     for part in path.split("."):
         if not hasattr(found, part):
-            raise Unavailable("unknown", f"{module_name} has no {path}")
+            close = difflib.get_close_matches(part, [name for name in dir(found) if name[0] != "_"], n=1)
+            hint = f"did you mean {close[0]!r}?" if close else ""
+            raise Unavailable("unknown", f"{module_name} has no {path}", hint)
         found = getattr(found, part)
     return found

@@ -31,7 +31,25 @@
     });
   }
 
-  const form = document.querySelector("form.filters");
+  // Tables whose rows say in their data what they are; a row may have several verdicts.
+  for (const form of document.querySelectorAll("form.rows")) {
+    const rows = [...document.querySelectorAll("tr[data-loss_type]")];
+    const fields = [...form.querySelectorAll("select")];
+    const filter = () => {
+      const fits = (row, { name, value }) => !value || JSON.parse(row.dataset[name]).includes(value);
+      for (const row of rows) row.hidden = !fields.every((field) => fits(row, field));
+      const shown = rows.filter((row) => !row.hidden).length;
+      form.querySelector("output").textContent = `${shown} of ${rows.length} rows`;
+    };
+    form.hidden = false;
+    form.addEventListener("submit", (event) => event.preventDefault());
+    form.addEventListener("change", filter);
+    // Fields have their first values again only after the event.
+    form.addEventListener("reset", () => setTimeout(filter));
+    filter();
+  }
+
+  const form = document.querySelector("form.filters:not(.rows)");
   const list = document.getElementById("list");
   if (!form || !list) return;
   const cells = [...list.querySelectorAll("details.cell")];

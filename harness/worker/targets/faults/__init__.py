@@ -19,6 +19,7 @@ from . import (
     padding,
     precision,
     ratio,
+    size,
     window,
 )
 from .fault import Fault, FaultTarget
@@ -42,6 +43,7 @@ _THEMES = (
     window,
     advantages,
     precision,
+    size,
 )
 
 FAULTS = (NONE, *(fault for theme in _THEMES for fault in theme.FAULTS))

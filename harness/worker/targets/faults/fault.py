@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Callable
 
 from torch import Tensor
 
@@ -43,7 +43,8 @@ class Fault:
 
     `wrong` says in one line what is wrong. It claims only what it changes: `loss_types`, `levels`, `dtypes`, and
     cases with all options of `needs`. In the dtypes of `drowned` it changes less than rounding may. `promises` are
-    the lines of padding hygiene that it promises to keep. An `equivalent` one changes nothing that counts.
+    the lines of padding hygiene that it promises to keep. An `equivalent` one changes nothing that counts;
+    a `large` one changes nothing but in large batches.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Fault:
     drowned: tuple[str, ...] = ()
     promises: tuple[str, ...] = ("finite",)
     equivalent: bool = False
+    large: bool = False
 
 
 class FaultTarget(Target):
@@ -77,7 +79,13 @@ class FaultTarget(Target):
     @property
     def facts(self) -> dict[str, Any]:
         """With what only a fault has to say, for `lossgate faults`."""
-        about = {"names": self._names, "equivalent": self._fault.equivalent, "drowned": self._fault.drowned}
+        fault = self._fault
+        about = {
+            "names": self._names,
+            "equivalent": fault.equivalent,
+            "drowned": fault.drowned,
+            "large": fault.large,
+        }
         return {**super().facts, "fault": about}
 
     def refusal(self, case: TensorCase) -> str | None:
@@ -89,6 +97,9 @@ class FaultTarget(Target):
             if Support(options=others).refusal(case) is None:
                 return f"{self.label} changes nothing without the option {option}"
         return None
+
+    def compile(self, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+        self.loss = wrap(self.loss)  # type: ignore[method-assign] # of this fault alone
 
     def loss(self, case: TensorCase) -> Tensor:
         return self._fault.steps.loss(case)

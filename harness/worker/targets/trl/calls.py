@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, Callable
 
 import torch
 from torch import Tensor
@@ -33,6 +33,10 @@ class Call(ABC):
         `tokens`: unmasked tokens of the whole generation batch, on all ranks.
         """
 
+    @abstractmethod
+    def compile(self, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+        """Have the method in which the loss is written go through what `wrap` makes of it."""
+
 
 class ComputeLoss(Call):
     """The public `compute_loss`; the trainer's method for log-probabilities returns the case's."""
@@ -57,6 +61,10 @@ class ComputeLoss(Call):
         finally:
             self._logps = self._reference = None
         return loss
+
+    def compile(self, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+        name = _driven(type(self._trainer)).__name__
+        setattr(self._trainer, name, wrap(getattr(self._trainer, name)))
 
     def _scores(self, model: object, *_inputs: object, **options: object) -> Any:
         """In place of the log-probability method: what it returns, in the form that this call asks for."""
@@ -125,6 +133,9 @@ class EndOfComputeLoss(Call):
             f"{name} samples, rewards and takes the loss in one: of its statements, only those run that make the "
             f"loss of {', '.join(self._GIVEN[:-1])} and {self._GIVEN[-1]}, which are the case's",
         )
+
+    def compile(self, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+        self._loss = wrap(self._loss)
 
     def loss(self, case: TensorCase, _tokens: Tensor) -> Tensor:
         # The release's own mask is of int.

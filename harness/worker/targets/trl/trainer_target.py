@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Callable
 
 import torch
 from torch import Tensor
@@ -73,6 +73,9 @@ class TrainerTarget(Target):
         if case.spec.loss_type == "vespo" and ratio is not None and ratio.shape != case.logps.shape:
             return "TRL's vespo takes importance ratios per token only: it refuses the sequence modes"
         return super().refusal(case)
+
+    def compile(self, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+        self._call.compile(wrap)
 
     def loss(self, case: TensorCase) -> Tensor:
         split = case.split

@@ -1,0 +1,1 @@
+"""Parity: executions of a target on the same cases, compared with each other and with the oracle."""

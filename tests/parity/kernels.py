@@ -1,0 +1,212 @@
+"""What a user might bring to `lossgate parity`: dr_grpo, on- and off-policy, with one thing done otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+
+def _tokens(
+    logps: Tensor,
+    old_logps: Tensor | None,
+    advantages: Tensor,
+    mask: Tensor,
+    epsilon_low: float,
+    epsilon_high: float,
+    exp: Callable[[Tensor], Tensor] = torch.exp,
+) -> Tensor:
+    """The loss of every token, (B, T), 0 where the mask is."""
+    old = logps.detach() if old_logps is None else old_logps
+    ratio = exp(logps - old)
+    advantage = advantages.unsqueeze(1)
+    clipped = ratio.clamp(1 - epsilon_low, 1 + epsilon_high)
+    return torch.where(mask, -torch.minimum(ratio * advantage, clipped * advantage), 0)
+
+
+def sound(
+    logps: Tensor,
+    old_logps: Tensor | None,
+    advantages: Tensor,
+    mask: Tensor,
+    epsilon_low: float,
+    epsilon_high: float,
+    max_completion_length: int,
+) -> Tensor:
+    """As the formula has it."""
+    tokens = _tokens(logps, old_logps, advantages, mask, epsilon_low, epsilon_high)
+    return tokens.float().sum().to(logps.dtype) / (len(logps) * max_completion_length)
+
+
+class _SumInTurn(torch.autograd.Function):
+    """A sum over all elements, one after the other, in the dtype of the input."""
+
+    @staticmethod
+    def forward(ctx, values: Tensor) -> Tensor:  # type: ignore[no-untyped-def] # torch's own class
+        ctx.shape = values.shape
+        # A column at a time, so that it does not take a Python step an element.
+        total = torch.zeros(len(values), dtype=values.dtype)
+        for column in values.unbind(1):
+            total = total + column
+        return total.sum()
+
+    @staticmethod
+    def backward(ctx, slope: Tensor) -> Tensor:  # type: ignore[no-untyped-def, override] # torch's own class
+        return slope.expand(ctx.shape)
+
+
+def sums_in_own_dtype(
+    logps: Tensor,
+    old_logps: Tensor | None,
+    advantages: Tensor,
+    mask: Tensor,
+    epsilon_low: float,
+    epsilon_high: float,
+    max_completion_length: int,
+) -> Tensor:
+    """Right in float32; in a half type, its accumulator is of that type."""
+    tokens = _tokens(logps, old_logps, advantages, mask, epsilon_low, epsilon_high)
+    return _SumInTurn.apply(tokens) / (len(logps) * max_completion_length)  # type: ignore[no-untyped-call] # torch's
+
+
+def drops_long_tails(
+    logps: Tensor,
+    old_logps: Tensor | None,
+    advantages: Tensor,
+    mask: Tensor,
+    epsilon_low: float,
+    epsilon_high: float,
+    max_completion_length: int,
+) -> Tensor:
+    """In half types, forgets what is beyond the 512th position: long, wrong, and no matter of accumulators."""
+    kept = mask.clone()
+    if logps.dtype in (torch.bfloat16, torch.float16):
+        kept[:, 512:] = False
+    return sound(logps, old_logps, advantages, kept, epsilon_low, epsilon_high, max_completion_length)
+
+
+def noisy(
+    logps: Tensor,
+    old_logps: Tensor | None,
+    advantages: Tensor,
+    mask: Tensor,
+    epsilon_low: float,
+    epsilon_high: float,
+    max_completion_length: int,
+) -> Tensor:
+    """Drops every tenth token at random, by torch's own generator, which each answer finds in another state."""
+    kept = mask & (torch.rand(mask.shape) > 0.1)
+    return sound(logps, old_logps, advantages, kept, epsilon_low, epsilon_high, max_completion_length)
+
+
+def reorders(
+    logps: Tensor,
+    old_logps: Tensor | None,
+    advantages: Tensor,
+    mask: Tensor,
+    epsilon_low: float,
+    epsilon_high: float,
+    max_completion_length: int,
+) -> Tensor:
+    """Adds up in a random order, as atomic additions do: other bits, within rounding."""
+    tokens = _tokens(logps, old_logps, advantages, mask, epsilon_low, epsilon_high).flatten()
+    total = torch.zeros((), dtype=logps.dtype)
+    for part in tokens[torch.randperm(len(tokens))].split(3):
+        total = total + part.float().sum()
+    return total.to(logps.dtype) / (len(logps) * max_completion_length)
+
+
+def fast_exp(
+    logps: Tensor,
+    old_logps: Tensor | None,
+    advantages: Tensor,
+    mask: Tensor,
+    epsilon_low: float,
+    epsilon_high: float,
+    max_completion_length: int,
+) -> Tensor:
+    """Its exponential loses as much again as the rounding of its argument."""
+    tokens = _tokens(logps, old_logps, advantages, mask, epsilon_low, epsilon_high, _exp_of_rounded)
+    return tokens.float().sum().to(logps.dtype) / (len(logps) * max_completion_length)
+
+
+def _exp_of_rounded(x: Tensor) -> Tensor:
+    # As if x were rounded once more on its way, upwards.
+    return torch.exp(x.double() + torch.finfo(x.dtype).eps / 2 * x.double().abs()).to(x.dtype)
+
+
+def half_inside(
+    logps: Tensor,
+    old_logps: Tensor | None,
+    advantages: Tensor,
+    mask: Tensor,
+    epsilon_low: float,
+    epsilon_high: float,
+    max_completion_length: int,
+) -> Tensor:
+    """Its exponential is computed in bfloat16."""
+    tokens = _tokens(logps, old_logps, advantages, mask, epsilon_low, epsilon_high, _exp_in_bfloat16)
+    return tokens.float().sum().to(logps.dtype) / (len(logps) * max_completion_length)
+
+
+def _exp_in_bfloat16(x: Tensor) -> Tensor:
+    return torch.exp(x.bfloat16()).to(x.dtype)
+
+
+def wrong(
+    logps: Tensor,
+    old_logps: Tensor | None,
+    advantages: Tensor,
+    mask: Tensor,
+    epsilon_low: float,
+    epsilon_high: float,
+    max_completion_length: int,
+) -> Tensor:
+    """Three per cent too large, however it is executed."""
+    return 1.03 * sound(logps, old_logps, advantages, mask, epsilon_low, epsilon_high, max_completion_length)
+
+
+def wrong_when_compiled(
+    logps: Tensor,
+    old_logps: Tensor | None,
+    advantages: Tensor,
+    mask: Tensor,
+    epsilon_low: float,
+    epsilon_high: float,
+    max_completion_length: int,
+) -> Tensor:
+    """Right in eager execution; under a compiler it takes another branch, which is a tenth too large."""
+    loss = sound(logps, old_logps, advantages, mask, epsilon_low, epsilon_high, max_completion_length)
+    return 1.1 * loss if torch.compiler.is_compiling() else loss
+
+
+def never_compiled(
+    logps: Tensor,
+    old_logps: Tensor | None,
+    advantages: Tensor,
+    mask: Tensor,
+    epsilon_low: float,
+    epsilon_high: float,
+    max_completion_length: int,
+) -> Tensor:
+    """All that it does is hidden from the compiler."""
+    return _hidden(logps, old_logps, advantages, mask, epsilon_low, epsilon_high, max_completion_length)
+
+
+_hidden = torch.compiler.disable(sound)
+
+
+def fails_when_compiled(
+    logps: Tensor,
+    old_logps: Tensor | None,
+    advantages: Tensor,
+    mask: Tensor,
+    epsilon_low: float,
+    epsilon_high: float,
+    max_completion_length: int,
+) -> Tensor:
+    """Under a compiler it adds what does not fit."""
+    if torch.compiler.is_compiling():
+        logps = logps + logps.new_zeros(1 + logps.shape[1])
+    return sound(logps, old_logps, advantages, mask, epsilon_low, epsilon_high, max_completion_length)
