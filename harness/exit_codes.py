@@ -13,6 +13,7 @@ class ExitCode(IntEnum):
     USAGE = 2
     UNAVAILABLE = 3
     INCOMPARABLE = 4
+    BROKEN = 70
     INTERRUPTED = 130
 
     @property
@@ -29,5 +30,6 @@ _ABOUT = {
     ExitCode.USAGE: "wrong usage or bad input",
     ExitCode.UNAVAILABLE: "a target could not be started",
     ExitCode.INCOMPARABLE: "nothing of a target was compared, or a region that its loss needs was never hit",
+    ExitCode.BROKEN: "a fault of lossgate itself: nothing is said of the target",
     ExitCode.INTERRUPTED: "interrupted; what was finished is on disk",
 }

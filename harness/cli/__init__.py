@@ -82,6 +82,8 @@ def main() -> NoReturn:
         _fail("interrupted", "", ExitCode.INTERRUPTED)
     except (RuntimeError, OSError) as error:
         _fail_as_known(error)
+    except Exception as error:
+        _fail_of_our_own(error)
     raise SystemExit(0)
 
 
@@ -100,7 +102,17 @@ def _fail_as_known(error: RuntimeError | OSError) -> NoReturn:
         _fail(f"{error.message}{details}", error.hint, code)
     if isinstance(error, RunStoreError):
         _fail(str(error), "", ExitCode.USAGE)
-    raise error
+    _fail_of_our_own(error)
+
+
+def _fail_of_our_own(error: Exception) -> NoReturn:
+    """Nothing that a gate may take for a finding about its target."""
+    import traceback
+
+    traceback.print_exception(error)
+    what = f"{type(error).__name__}: {error}".splitlines()[0]
+    hint = "the run is not complete, and nothing is said of the target; please report it, with the lines above"
+    _fail(f"a fault of lossgate itself: {what}", hint, ExitCode.BROKEN)
 
 
 def _fail(message: str, hint: str, code: ExitCode) -> NoReturn:

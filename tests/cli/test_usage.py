@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from harness.exit_codes import ExitCode
 from tests.cli.conftest import Lossgate
 
 WRONG = {
@@ -28,7 +30,11 @@ WRONG = {
     "no such id": (("replay", "0123456789ab", "trl"), "no case '0123456789ab'", "takes a case file"),
     "format for another verb": (("targets", "--format", "markdown"), "markdown", "table"),
     "function without a loss type": (("run", "printed:loss"), "no parameter loss_type", "--loss-type"),
-    "absent function": (("run", "printed:losss", "--loss-type", "grpo"), "printed has no losss", ""),
+    "absent function": (
+        ("run", "printed:losss", "--loss-type", "grpo"),
+        "printed has no losss",
+        "did you mean 'loss'?",
+    ),
     "absent module": (("run", "absent:loss", "--loss-type", "grpo"), "no module named 'absent'", ""),
 }
 
@@ -100,3 +106,27 @@ def test_help_imports_nothing_heavy(lossgate: Lossgate) -> None:
     imported = {line.rsplit("|", 1)[-1].strip() for line in result.stderr.splitlines()}
     assert "typer" in imported
     assert not imported & {"numpy", "pandas", "hypothesis", "flint", "torch", "rich.table", "jinja2"}
+
+
+BREAKS = """
+import sys
+import lossgate_command
+from harness import engine
+
+def execute(*_):
+    return {}["no such key"]
+
+engine.execute = execute
+sys.argv = ["lossgate", "run", "printed:loss", "--loss-type", "grpo", "--quiet"]
+lossgate_command.main()
+"""
+
+
+def test_a_fault_of_our_own_is_no_finding(folder: Path) -> None:
+    """What breaks inside lossgate has an exit code of its own, which no gate takes for a divergence."""
+    result = subprocess.run(
+        [sys.executable, "-c", BREAKS], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == ExitCode.BROKEN
+    assert "lossgate: a fault of lossgate itself: KeyError: 'no such key'" in result.stderr
+    assert "Traceback" in result.stderr
