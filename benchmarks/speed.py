@@ -1,19 +1,22 @@
-"""The table of `test_speed.py`, in Markdown.
+"""What judging costs beside the target: runs `test_speed.py` by pytest-benchmark, and prints its table in Markdown.
 
-python -m benchmarks.speed speed.json
+    python -m benchmarks.speed [FILE]
+
+With FILE, the JSON file of an earlier run, nothing is measured again.
 """
 
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 
 def main() -> int:
-    (file,) = sys.argv[1:]
-    found = json.loads(Path(file).read_text())["benchmarks"]
+    found = json.loads(Path(sys.argv[1]).read_text() if sys.argv[1:] else _measured())["benchmarks"]
     cells = [one for one in found if "cell" in one["extra_info"]]
     dtypes = list(dict.fromkeys(one["extra_info"]["cell"][2] for one in cells))
     print("(Oracle, bound and verdict) / one loss and backward of TRL, by dtype; in brackets, ours in ms.\n")
@@ -42,6 +45,14 @@ def main() -> int:
         rates = [_rate(runs[jobs]) for jobs in (1, 2)]
         print(f"Cases per second while judging, two processes / one: {rates[1] / rates[0]:.2f}.")
     return 0
+
+
+def _measured() -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "speed.json"
+        command = [sys.executable, "-m", "pytest", "-q", str(Path(__file__).with_name("test_speed.py"))]
+        subprocess.run([*command, "--benchmark-only", "--benchmark-json", file], check=True, stdout=sys.stderr)
+        return file.read_text()
 
 
 def _cell(one: dict[str, Any]) -> str:

@@ -40,7 +40,8 @@ def cell_table(rows: pd.DataFrame) -> pd.DataFrame:
     * `loss_*`, `gradient_*`: of the record with the largest ratio among those that conform, diverge or
       overflow; NaN where none was compared.
     * `witness`, `message`: of the record with the cell's verdict that was shrunk, else of the one with the
-      largest of its two ratios, large batches last; the first of equals.
+      largest of its two ratios, large batches last; the first of equals. Of an unsupported cell, the reason
+      that was given most often.
     * `also`: the other failing verdicts of the cell, each with its count and the beginning of its first message.
     * `bits_equal`: "all", "some" or "none" of the repeated cases, "-" where none was repeated.
     """
@@ -85,6 +86,9 @@ def _witness(rows: pd.DataFrame, cell: pd.Series, verdict: pd.Series) -> pd.Data
     # One that can be read is preferred to one of a hundred thousand tokens.
     readable = eligible & (rows["phase"] != "large")
     eligible &= readable | ~cell.isin(cell[readable])
+    refused = eligible & (rows["verdict"] == Verdict.UNSUPPORTED.value)
+    usual = rows["message"][refused].groupby(cell[refused]).agg(lambda messages: messages.mode().iloc[0])
+    eligible &= ~refused | (rows["message"] == cell.map(usual))
     ratio = ratio[eligible]
     position = ratio.groupby(cell[ratio.index]).idxmax()
     witness = rows.loc[position, ["case_id", "message"]].set_index(position.index)

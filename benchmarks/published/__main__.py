@@ -83,7 +83,7 @@ def faults(jobs: Jobs = 2, made: Made = None) -> None:
 @app.command()
 def speed() -> None:
     """The page of what judging a case costs."""
-    command = ["-m", "benchmarks.batched_oracle", "--sizes", "4x8,8x32,64x4096", "--dtypes", "float32,bfloat16"]
+    command = ["-m", "benchmarks.speed"]
     printed = _output([sys.executable, *command])
     versions = _versions("numpy", "torch", "trl")
     print(rendered.speed(printed, shlex.join(["python", *command]), _today(), versions), end="")

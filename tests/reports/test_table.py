@@ -120,6 +120,16 @@ def test_the_witness_shows_the_verdict_of_its_cell(record: MakeRecord, rows_of: 
     ]
 
 
+def test_the_usual_reason_for_a_refusal_is_told(record: MakeRecord, rows_of: RowsOf) -> None:
+    """Of an unsupported cell the table shows the reason that most cases were refused for, not the first one's."""
+    reasons = ("a split", "no float64", "no float64")
+    records = [
+        record(case_id=f"{number}", verdict=Verdict.UNSUPPORTED, message=reason)
+        for number, reason in enumerate(reasons)
+    ]
+    assert list(cell_table(rows_of(records))["message"]) == ["no float64"]
+
+
 @pytest.mark.parametrize(
     ("answers", "said"),
     [
