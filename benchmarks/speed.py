@@ -1,4 +1,4 @@
-"""What judging costs beside the target: runs `test_speed.py` by pytest-benchmark, and prints its table in Markdown.
+"""What judging costs beside the target: runs `test_speed.py` by pytest-benchmark, prints its table in Markdown.
 
     python -m benchmarks.speed [FILE]
 
