@@ -162,7 +162,7 @@ class WorkerClient:
         """
         while self._under_way and not self._fits(case):
             self._fetch()
-        process = self._running()
+        process = self._going()
         self._number += 1
         request = case_request(case, device, instead, attempt, self._number)
         alone = not self._under_way
@@ -194,7 +194,7 @@ class WorkerClient:
 
     def _fetch(self) -> None:
         """Wait for the outcome of the first case under way."""
-        process = self._process if self._process is not None else self._sent_again()
+        process = self._going()
         sent = self._under_way[0]
         deadline = max(self._began + self._timeout, time.monotonic() + _GRACE)
         try:
@@ -215,8 +215,10 @@ class WorkerClient:
         spent = Use(1, 0.0, answer.header.get("busy", 0.0), outcome.seconds)
         self._use = replace(self._use + spent, wall=self._began - self._first)
 
-    def _sent_again(self) -> WorkerProcess:
-        """A new process, with all that was under way when the last one was lost."""
+    def _going(self) -> WorkerProcess:
+        """The process that has all that is under way: a new one is sent what was when the last one was lost."""
+        if self._process is not None:
+            return self._process
         process = self._running()
         self._began = time.monotonic()
         for sent in self._under_way:

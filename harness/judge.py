@@ -203,7 +203,7 @@ def _against_outcomes(
     for number, exact in enumerate(expectation.gradients[1:], start=1):
         own = exact.error(answer)
         its = _ratio(own, exact.bound)
-        better = (its < ratio) | np.isnan(ratio)
+        better = (its < ratio) | (np.isnan(ratio) & ~np.isnan(its))
         if better.any():
             error, ratio = np.where(better, own, error), np.where(better, its, ratio)
             nearest[better] = number

@@ -61,6 +61,8 @@ def _client(plan: Plan, target: str, overlay: Overlay) -> WorkerClient:
     options = {"device": plan.device}
     if settings.loss_type or len(plan.loss_types) == 1:
         options["loss_type"] = settings.loss_type or str(plan.loss_types[0])
+    if settings.level or len(plan.levels) == 1:
+        options["level"] = settings.level or str(plan.levels[0])
     return WorkerClient(
         settings.python or plan.python,
         overlay.target,

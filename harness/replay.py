@@ -103,6 +103,11 @@ def plan_for(path: Path, target: str | None, **options: Any) -> Plan:
     return Plan.of([name], settings=Config.load(None).settings, **options)
 
 
+def plan_of_case(plan: Plan, case: Case) -> Plan:
+    """A plan for the cell of a case, so that a function is known to compute its loss at its level."""
+    return replace(plan, loss_types=(case.spec.loss_type,), levels=(case.spec.importance_sampling_level,))
+
+
 def requested_target(path: Path) -> str:
     """The target of the run a case file lies in. Raises `UsageError` when that cannot be told."""
     described = path.resolve().parent.parent / "run.json"
@@ -113,7 +118,7 @@ def requested_target(path: Path) -> str:
     if len(requested) != 1:
         raise UsageError(
             f"no target given, and {path} does not lie in a run of one target",
-            f"name it: lossgate replay {path} TARGET",
+            f"name it after the case{': one of ' + ', '.join(map(str, requested)) if requested else ''}",
         )
     return str(requested[0])
 
@@ -134,7 +139,7 @@ def replayed(path: Path, target: str, plan: Plan) -> Replayed:
     Raises `UsageError` when the file holds no case, `TargetUnavailable` when the target does not start.
     """
     case = stored_case(path)
-    with client_for(replace(plan, loss_types=(case.spec.loss_type,)), target) as client:
+    with client_for(plan_of_case(plan, case), target) as client:
         one = contestant(plan, target, client)
         expectation, outcome = expect(case), one.client.ask(case, one.device)
         return Replayed(case, one.cell(case), judge(case, expectation, outcome), expectation, outcome)

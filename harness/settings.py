@@ -6,6 +6,7 @@ python = "../fork/.venv/bin/python"
 
 [target."my_pkg.losses:grpo_loss"]
 loss_type = "grpo"
+level = "sequence"
 conventions = { dual_clip = 3.0, log_ratio_bounds = [-20, 20] }
 """
 
@@ -16,12 +17,12 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final
 
 from cases.conventions import Conventions
-from cases.spec import LossType
+from cases.spec import Level, LossType
 from harness.errors import did_you_mean
 from harness.outcome import TargetFacts
 from harness.toml_place import Place
 
-_TEXTS: Final = ("name", "python", "loss_type")
+_TEXTS: Final = ("name", "python", "loss_type", "level")
 _KEYS: Final = (*_TEXTS, "conventions")
 
 
@@ -29,14 +30,15 @@ _KEYS: Final = (*_TEXTS, "conventions")
 class TargetSettings:
     """How one target of a run is reached, and the conventions that its owner declares for it.
 
-    `word` is what it is called; `name` the target that it stands for; `python` its interpreter and `loss_type` the
-    loss that a function computes, each "" where the command line says it.
+    `word` is what it is called; `name` the target that it stands for; `python` its interpreter; `loss_type` the
+    loss that a function computes, `level` the only level that it is judged at; "" where the command line says it.
     """
 
     word: str
     name: str
     python: str = ""
     loss_type: str = ""
+    level: str = ""
     conventions: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -53,22 +55,25 @@ class TargetSettings:
         for key in _TEXTS:
             if key in data and (not isinstance(data[key], str) or not data[key].strip()):
                 raise place.at(key).wrong(f"{key}: got {data[key]!r}, takes a text")
-        loss_type = data.get("loss_type", "")
-        if loss_type and loss_type not in set(LossType):
-            known = list(map(str, LossType))
-            raise place.at("loss_type").wrong(f"no loss type {loss_type!r}", did_you_mean(loss_type, known))
+        for key, what, kind in (("loss_type", "loss type", LossType), ("level", "level", Level)):
+            said, known = data.get(key, ""), list(map(str, kind))
+            if said and said not in known:
+                raise place.at(key).wrong(f"no {what} {said!r}", did_you_mean(said, known))
         return cls(
             word=word,
             name=data.get("name", word),
             python=data.get("python", ""),
-            loss_type=loss_type,
+            loss_type=data.get("loss_type", ""),
+            level=data.get("level", ""),
             conventions=_conventions(data.get("conventions", {}), place.at("conventions")),
         )
 
     def applied(self, facts: TargetFacts) -> TargetFacts:
         """A target's facts under its own name, with the conventions that are declared for it."""
+        levels = tuple(level for level in facts.supports.levels if self.level in ("", level))
         return replace(
             facts,
+            supports=replace(facts.supports, levels=levels),
             label=facts.label if self.word == self.name else f"{self.word} ({facts.label})",
             conventions=replace(facts.conventions, **self.conventions),
             conventions_by_loss={

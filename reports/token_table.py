@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final, Self
 
 FORMAT: Final = "lossgate-tokens/1"
-EQUATION: Final = "loss = sum of weight x (policy + beta x kl)"
+EQUATION: Final = "loss = sum of weight x (policy + beta x kl); expected, got, bound: of its gradient"
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,7 +31,7 @@ def parity(
     compilers: Annotated[str, typer.Option("--compile", help="eager, inductor; comma-separated.")] = "eager",
     threads: Annotated[str, typer.Option(help="Numbers of threads, or all; comma-separated.")] = "1",
     against: Annotated[
-        str | None, typer.Option(metavar="TARGET", help="Another target, executed in the first way listed.")
+        str | None, typer.Option(metavar="TARGET", help="The reference: another target, in the first way listed.")
     ] = None,
     loss_type: Annotated[str | None, typer.Option(help="Comma-separated (default: all).")] = None,
     level: Annotated[str | None, typer.Option(help="token, sequence (default: both).")] = None,

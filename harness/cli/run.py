@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -111,6 +112,7 @@ def run(
     from harness.engine import execute
     from harness.errors import UsageError
     from harness.events import Timed
+    from harness.exit_codes import ExitCode
     from harness.outcome import TargetUnavailable
     from harness.preparation import fresh, resumed
     from harness.report_files import ReportFile, distinct
@@ -123,8 +125,9 @@ def run(
         if path is not None
     )
     if resume is not None:
-        if target or out is not None:
-            raise UsageError("--resume takes the targets and the folder from the run: leave out others")
+        asked = (loss_type, beta, dtype, level, examples, seed, large)
+        if target or out is not None or any(option is not None for option in asked):
+            raise UsageError("--resume takes targets, cells, cases and the folder from the run: leave out others")
         prepared = resumed(resume, jobs)
     else:
         prepared = fresh(
@@ -181,6 +184,8 @@ def run(
     except (OSError, AttributeError, SystemExit) as error:
         _without_stdout(error)
     _write(files, recorder.path)
+    if exit_code is ExitCode.INTERRUPTED:
+        print(f"lossgate: interrupted\n  lossgate run --resume {recorder.path} finishes it", file=sys.stderr)
     for line in spent if timings else ():
         print(f"lossgate: {line}", file=sys.stderr)
     if update_expectations:
@@ -240,7 +245,11 @@ def show_table(run: Run, every_row: bool) -> None:
     _say_what_was_missed(run)
     failing = table[[Verdict(verdict).fails for verdict in table["verdict"]]]
     if len(failing):
-        print(f"look closer: lossgate explain {run.path / 'cases' / failing['witness'].iloc[0]}.json")
+        first = failing.iloc[0]
+        requested, labels = run.facts["requested"], list(run.facts["targets"])
+        # A case does not say which of several targets it is a case of.
+        target = f" {shlex.quote(requested[labels.index(first['target'])])}" if len(requested) > 1 else ""
+        print(f"look closer: lossgate explain {run.path / 'cases' / first['witness']}.json{target}")
     print(f"run: {run.path}")
 
 

@@ -57,9 +57,10 @@ class Execution:
 def executions_of(
     target: str, against: str | None, devices: str, compilers: str, threads: str
 ) -> tuple[Execution, ...]:
-    """Every combination of what a command line lists, the reference first, then the other target's.
+    """The reference, then every other combination of what a command line lists.
 
-    The other target is executed in the first way alone. Raises `UsageError`.
+    The reference is the target that it is held against, in the first way alone; without one, the first way. Raises
+    `UsageError`.
     """
     ways = [
         Execution(target, device, compiler, count)
@@ -68,7 +69,7 @@ def executions_of(
         )
     ]
     if against is not None and against != target:
-        ways.append(replace(ways[0], target=against))
+        ways.insert(0, replace(ways[0], target=against))
     return tuple(dict.fromkeys(ways))
 
 

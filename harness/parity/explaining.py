@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from cases.dtypes import FLOAT32, DType
@@ -22,32 +22,42 @@ _RIGHT: Final = (Verdict.CONFORMS, Verdict.OVERFLOW)
 _NOWHERE: Final = Where({}, {}, 0, 0)
 
 
-def explanation(cases: Sequence[Judged], in_force: str) -> str:
-    """One line on what is wrong, "" where nothing diverges; the first that accounts for every failing case.
+def contract_of(cases: Iterable[Judged], in_force: str) -> str:
+    """The first named contract, not in force, that accounts for all that an execution fails in any cell.
 
-    A contract that has a name and is not in force; sums in an accumulator of low precision; what the signature of
-    a run would say.
+    "" where there is none, or nothing fails. In a half type it would excuse many a fault that a wider one shows.
     """
-    failing = [one for one in cases if one.judgement.verdict is Verdict.DIVERGES]
+    failing = _failing(cases)
+    names = (name for name in NAMED if name not in (ORDINARY, in_force))
+    return next((name for name in names if failing and _all_within(failing, NAMED[name])), "")
+
+
+def explanation(cases: Sequence[Judged], contract: str) -> str:
+    """One line on what is wrong in a cell, the first that accounts for all that fails; "" where nothing diverges.
+
+    The `contract` that accounts for all that the execution fails; sums in an accumulator of low precision; what
+    the signature of a run would say.
+    """
+    failing = _failing(cases)
     if not failing:
         return ""
-    for words in (*_contracts(failing, in_force), *_accumulators(cases, failing)):
+    if contract:
+        return f"would hold under contract {contract} (--contract {contract})"
+    for words in _accumulators(cases, failing):
         return words
     return _signature(cases, failing)
 
 
-def _contracts(failing: Sequence[Judged], in_force: str) -> Iterator[str]:
-    for name, contract in NAMED.items():
-        if name not in (ORDINARY, in_force) and _all_within(failing, contract):
-            yield f"would hold under contract {name} (--contract {name})"
+def _failing(cases: Iterable[Judged]) -> list[Judged]:
+    return [one for one in cases if one.judgement.verdict is Verdict.DIVERGES]
 
 
 def _accumulators(cases: Sequence[Judged], failing: Sequence[Judged]) -> Iterator[str]:
     """Sums in a half type, where only long completions show it and a control of that shape is right.
 
     The bound of a long sum in such an accumulator is wide: that it holds says little by itself. That the same
-    computation is right where the sum is short, at the same shape, and that gradients keep their own bound, says
-    more.
+    computation is right where the sum is short, at the same shape, that gradients keep their own bound, and that
+    what is added up, which is of one sign, falls short of the sum, says more.
     """
     dtype = failing[0].case.batch.dtype
     if dtype.unit_roundoff <= FLOAT32.unit_roundoff:
@@ -57,8 +67,13 @@ def _accumulators(cases: Sequence[Judged], failing: Sequence[Judged]) -> Iterato
         return
     if any(one.question.purpose is not Purpose.LONG for one in failing):
         return
-    if _all_within(failing, lambda own: accumulates_in(own, own)):
+    if all(map(_falls_short, failing)) and _all_within(failing, lambda own: accumulates_in(own, own)):
         yield f"sums are accumulated in {dtype.name}; the contract is {FLOAT32.name} or better"
+
+
+def _falls_short(one: Judged) -> bool:
+    exact, loss = float(one.expectation.loss.high[0]), one.outcome.loss
+    return loss is not None and 0.0 < loss / exact < 1.0
 
 
 def _all_within(failing: Sequence[Judged], contract: Callable[[DType], Contract]) -> bool:

@@ -111,7 +111,7 @@ def _right_in(cells: Sequence[ParityCell], wrong: ParityCell, one: ExecutionFact
 def _not_about_the_device(plan: ParityPlan, cells: Sequence[ParityCell]) -> Iterator[str]:
     both = [cell for cell in cells if any(pair.verdict is PairVerdict.BOTH_OUTSIDE for pair in cell.pairs)]
     if both:
-        target = plan.cells.targets[0]
+        target = plan.target
         losses = ",".join(dict.fromkeys(cell.loss_type for cell in both))
         dtypes = ",".join(dict.fromkeys(cell.dtype for cell in both))
         yield (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cases.case import Case
@@ -11,7 +11,7 @@ from harness.asking import Contestant
 from harness.judge import Judgement, agree, bits_equal, judge
 from harness.outcome import Outcome
 from harness.parity.asking import Answers
-from harness.parity.questions import Question
+from harness.parity.questions import Purpose, Question
 from oracles.expectation import Expectation
 from reports.records import SEVERITY, Verdict, worst
 
@@ -62,9 +62,12 @@ def judged(one: Contestant, answers: Answers, case: Case, expectation: Expectati
     )
 
 
-def verdict_of(cases: Iterable[Judged]) -> Verdict:
-    """The verdict of a cell."""
-    return worst(one.judgement.verdict for one in cases)
+def verdict_of(cases: Sequence[Judged]) -> Verdict:
+    """The verdict of a cell: `unsupported` where nothing fails and none of its ordinary cases was answered."""
+    found = worst(one.judgement.verdict for one in cases)
+    ordinary = (one for one in cases if one.question.purpose is Purpose.ORDINARY)
+    is_answered = any(one.judgement.verdict is not Verdict.UNSUPPORTED for one in ordinary)
+    return found if found.fails or is_answered else Verdict.UNSUPPORTED
 
 
 def worst_of(cases: Sequence[Judged]) -> Judged:

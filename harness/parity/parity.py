@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from cases.case import Case
@@ -13,7 +14,7 @@ from harness.asking import Contestant
 from harness.exit_codes import ExitCode
 from harness.parity.asking import Answers
 from harness.parity.comparing import apart, pair_verdict
-from harness.parity.explaining import explanation
+from harness.parity.explaining import contract_of, explanation
 from harness.parity.facts import ByCell, facts_of, precision_of
 from harness.parity.findings import findings_of, notes_of
 from harness.parity.judged import Judged, judged, verdict_of, worst_of
@@ -95,8 +96,12 @@ def _reported(
 ) -> Checked:
     names = dict(zip(plan.executions, plan.names, strict=True))
     by_execution = {one.execution: by_cell for one, by_cell in found}
+    contracts = {
+        names[one.execution]: contract_of(chain.from_iterable(by_cell.values()), plan.contract)
+        for one, by_cell in found
+    }
     reported = [
-        _cell(plan, cell, {names[one.execution]: by_cell.get(cell, []) for one, by_cell in found})
+        _cell(cell, {names[one.execution]: by_cell.get(cell, []) for one, by_cell in found}, contracts)
         for cell in cells
     ]
     executions = tuple(facts_of(names[one.execution], one, by_execution.get(one.execution, {})) for one in opened)
@@ -109,7 +114,7 @@ def _reported(
     cases = {one.case.id: one.case for _, by_cell in found for many in by_cell.values() for one in many}
     return Checked(
         Parity(
-            target=plan.cells.targets[0],
+            target=plan.target,
             executions=executions,
             cells=tuple(reported),
             precisions=precisions,
@@ -122,7 +127,7 @@ def _reported(
     )
 
 
-def _cell(plan: ParityPlan, cell: CellKey, answered: Mapping[str, list[Judged]]) -> ParityCell:
+def _cell(cell: CellKey, answered: Mapping[str, list[Judged]], contracts: Mapping[str, str]) -> ParityCell:
     taking = {name: cases for name, cases in answered.items() if cases}
     reference = next(iter(answered))
     return ParityCell(
@@ -130,7 +135,7 @@ def _cell(plan: ParityPlan, cell: CellKey, answered: Mapping[str, list[Judged]])
         level=str(cell.level),
         beta=cell.beta,
         dtype=cell.dtype.name,
-        voices=tuple(_voice(name, cases, plan.contract) for name, cases in taking.items()),
+        voices=tuple(_voice(name, cases, contracts[name]) for name, cases in taking.items()),
         pairs=tuple(
             Pair(name, pair_verdict(taking[reference], cases), apart(taking[reference], cases))
             for name, cases in taking.items()
@@ -141,11 +146,12 @@ def _cell(plan: ParityPlan, cell: CellKey, answered: Mapping[str, list[Judged]])
 
 def _voice(name: str, cases: Sequence[Judged], contract: str) -> Voice:
     verdict = verdict_of(cases)
-    shown = worst_of(cases)
+    shown = worst_of([one for one in cases if one.judgement.verdict is verdict])
+    answered = [one for one in cases if one.judgement.verdict is not Verdict.UNSUPPORTED]
     return Voice(
         execution=name,
         verdict=verdict,
-        cases=len(cases),
+        cases=len(answered),
         loss_ratio=_largest(one.judgement.loss.ratio for one in cases),
         gradient_ratio=_largest(one.judgement.gradient.ratio for one in cases),
         message="" if verdict is Verdict.CONFORMS else shown.judgement.message.partition("\n")[0],

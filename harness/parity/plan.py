@@ -32,6 +32,11 @@ class ParityPlan:
     every_cell: bool = False
 
     @property
+    def target(self) -> str:
+        """The target that is checked: of the last execution, since what it is held against comes first."""
+        return self.executions[-1].target
+
+    @property
     def names(self) -> Sequence[str]:
         """The executions' names, which tell them apart."""
         return [one.named(self.executions) for one in self.executions]

@@ -99,9 +99,10 @@ class Questioner:
     def long(self, cell: CellKey) -> Iterator[Question]:
         """A case of long completions, and its control."""
         for purpose, tokens in ((Purpose.LONG, _columns(cell.dtype)), (Purpose.CONTROL, _FEW)):
+            # Of one sign, so that no summands cancel.
             row = Row(Layout.PREFIX, tokens, (Ratio.ONE,), advantage=Advantage.POSITIVE, reference=Reference.EQUAL)
             description = Description(
-                (row, replace(row, advantage=Advantage.DYADIC)),
+                (row, row),
                 _columns(cell.dtype),
                 horizon=Horizon.WIDTH,
                 on_policy=True,

@@ -11,7 +11,7 @@ from harness.judge import Judgement, agree, judge
 from harness.judging import client_for, contestant
 from harness.plan import Plan
 from harness.reason import alone, of_the_cell
-from harness.replay import stored_case
+from harness.replay import plan_of_case, stored_case
 from harness.reproducer.finding import Finding, check_name, check_size
 from harness.signature.evidence import Answered
 from oracles.expectation import expect
@@ -27,7 +27,7 @@ def finding_in(path: Path, target: str, plan: Plan) -> Finding:
     check_name(plan.settings_of(target).name)
     case = stored_case(path)
     check_size(case)
-    with client_for(replace(plan, loss_types=(case.spec.loss_type,)), target) as client:
+    with client_for(plan_of_case(plan, case), target) as client:
         one = contestant(plan, target, client)
         expectation = expect(case)
         outcome = client.ask(case, one.device)

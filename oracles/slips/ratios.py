@@ -154,7 +154,7 @@ SLIPS: Sequence[Slip] = (
         _ratio(_not_summed),
         _at_sequence_level,
     ),
-    Slip("ratio detached where there are no old_logps", _ratio(_detached_on_policy), _on_policy),
+    Slip("no gradient through the ratio where there are no old_logps", _ratio(_detached_on_policy), _on_policy),
     Slip(
         "importance ratio multiplied into the ratio before the clip", _ratio_unweighted(_with_importance), _weighs
     ),

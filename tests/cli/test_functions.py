@@ -110,3 +110,42 @@ def test_parameters_that_cannot_be_mapped_are_wrong_usage(
     assert says in result.stderr
     assert hint in result.stderr
     assert "Traceback" not in result.stderr
+
+
+SEQUENCE_ONLY = """
+import torch
+
+def gspo(logps, old_logps, advantages, mask, epsilon_low, epsilon_high):
+    advantages = advantages if advantages.dim() == 2 else advantages[:, None]
+    log_ratios = logps - (logps.detach() if old_logps is None else old_logps)
+    lengths = mask.sum(1, keepdim=True).clamp(min=1)
+    ratios = torch.exp((log_ratios * mask).sum(1, keepdim=True) / lengths)
+    terms = torch.min(ratios * advantages, ratios.clamp(1 - epsilon_low, 1 + epsilon_high) * advantages)
+    return (-(terms * mask).sum(1) / lengths[:, 0]).mean()
+"""
+
+
+@pytest.mark.parametrize("said", ["--level", "file"])
+def test_a_function_of_one_level_is_judged_at_it(said: str, lossgate: Lossgate, folder: Path) -> None:
+    """A function without a parameter for the level computes what the command line or the file says."""
+    (folder / "lvl.py").write_text(SEQUENCE_ONLY)
+    level = ("--level", "sequence")
+    if said == "file":
+        (folder / "lossgate.toml").write_text('[target."lvl:gspo"]\nloss_type = "grpo"\nlevel = "sequence"\n')
+        level = ()
+    cell = ("--loss-type", "grpo", "--beta", "0", "--dtype", "float32", "--examples", "4")
+    result = lossgate("run", "lvl:gspo", *level, *cell, "--quiet", "--all")
+    assert result.returncode == 0, result.stdout
+    assert "sequence" in result.stdout
+    assert "token  " not in result.stdout
+
+
+def test_where_to_look_closer_in_a_run_of_several_targets(lossgate: Lossgate, folder: Path) -> None:
+    """The command that is printed works: a case does not say which of several targets it is a case of."""
+    (folder / "lvl.py").write_text(SEQUENCE_ONLY)
+    cell = ("--loss-type", "grpo", "--level", "token", "--beta", "0", "--dtype", "float32", "--examples", "1")
+    result = lossgate("run", "printed:loss", "lvl:gspo", *cell, "--quiet")
+    (line,) = (line for line in result.stdout.splitlines() if line.startswith("look closer: lossgate "))
+    look = lossgate(*line.removeprefix("look closer: lossgate ").split())
+    assert look.returncode == 1, look.stderr
+    assert "loss = sum of weight" in look.stdout

@@ -210,3 +210,57 @@ def fails_when_compiled(
     if torch.compiler.is_compiling():
         logps = logps + logps.new_zeros(1 + logps.shape[1])
     return sound(logps, old_logps, advantages, mask, epsilon_low, epsilon_high, max_completion_length)
+
+
+def knows_no_clip(
+    logps: Tensor, old_logps: Tensor | None, advantages: Tensor, mask: Tensor, max_completion_length: int
+) -> Tensor:
+    """Without the parameters of a clip nothing off-policy can be asked of it, and there it is wrong."""
+    tokens = _tokens(logps, old_logps, advantages, mask, 5.0, 5.0)
+    loss = tokens.float().sum().to(logps.dtype) / (len(logps) * max_completion_length)
+    return loss if old_logps is None else 1.3 * loss
+
+
+class _OtherLoss(torch.autograd.Function):
+    """The loss times a factor, its gradient as it was."""
+
+    @staticmethod
+    def forward(_ctx, loss: Tensor, factor: float) -> Tensor:  # type: ignore[no-untyped-def] # torch's own class
+        return loss * factor
+
+    @staticmethod
+    def backward(_ctx, slope: Tensor) -> tuple[Tensor, None]:  # type: ignore[no-untyped-def, override] # torch's
+        return slope, None
+
+
+def long_sums_vanish(
+    logps: Tensor,
+    old_logps: Tensor | None,
+    advantages: Tensor,
+    mask: Tensor,
+    epsilon_low: float,
+    epsilon_high: float,
+    max_completion_length: int,
+) -> Tensor:
+    """In half types, the loss of long completions is 0; its gradient is right."""
+    right = sound(logps, old_logps, advantages, mask, epsilon_low, epsilon_high, max_completion_length)
+    return _long(0.0, right, mask)
+
+
+def long_sums_turn(
+    logps: Tensor,
+    old_logps: Tensor | None,
+    advantages: Tensor,
+    mask: Tensor,
+    epsilon_low: float,
+    epsilon_high: float,
+    max_completion_length: int,
+) -> Tensor:
+    """In half types, the loss of long completions has the other sign; its gradient is right."""
+    right = sound(logps, old_logps, advantages, mask, epsilon_low, epsilon_high, max_completion_length)
+    return _long(-1.0, right, mask)
+
+
+def _long(factor: float, loss: Tensor, mask: Tensor) -> Tensor:
+    is_long = loss.dtype != torch.float32 and int(mask.sum()) > 500
+    return _OtherLoss.apply(loss, factor) if is_long else loss  # type: ignore[no-untyped-call] # torch's

@@ -17,8 +17,9 @@ from cases.hyperparameters import case_for
 from cases.realisation import realise
 from cases.spec import Level, LossType
 from harness.client import WorkerClient
+from harness.exit_codes import ExitCode
 from harness.judge import judge
-from harness.parity.explaining import explanation
+from harness.parity.explaining import contract_of, explanation
 from harness.parity.judged import Judged
 from harness.parity.parity import check
 from harness.parity.plan import ParityPlan
@@ -91,11 +92,12 @@ def test_half_precision_inside_is_read_off_the_errors() -> None:
 
 
 def test_a_fault_of_the_formula_is_not_blamed_on_the_other_target() -> None:
-    """Against a wrong target, the sound one stays equal to the formula: the other is outside."""
+    """Against a wrong target, which is then the reference, the sound one stays equal to the formula."""
     found = checked("sound", against=f"{KERNELS}:wrong")
-    assert [pair.verdict for pair in found.cells[0].pairs] == [PairVerdict.OTHER_OUTSIDE]
+    assert [pair.verdict for pair in found.cells[0].pairs] == [PairVerdict.REFERENCE_OUTSIDE]
     assert "loss and gradient x 1.03" in found.findings[0]
-    assert found.executions[1].name == f"{KERNELS}:wrong cpu"
+    assert [one.name for one in found.executions] == [f"{KERNELS}:wrong cpu", f"{KERNELS}:sound cpu"]
+    assert found.target == f"{KERNELS}:sound"
 
 
 def test_a_fault_in_both_executions_is_not_about_how_it_is_executed() -> None:
@@ -162,6 +164,22 @@ def test_the_cases_of_a_description_differ_in_numbers_alone() -> None:
     assert len({(case.batch.logps.shape, case.spec, case.batch.ref_logps is None) for case in cases}) == 1
 
 
+def test_what_was_refused_does_not_conform() -> None:
+    """A target that answers only the long cases, where no clip acts, was not compared."""
+    found = checked("knows_no_clip")
+    assert [voice.verdict for cell in found.cells for voice in cell.voices] == [Verdict.UNSUPPORTED]
+    assert found.exit_code == ExitCode.INCOMPARABLE
+
+
+@pytest.mark.parametrize("name", ["long_sums_vanish", "long_sums_turn"])
+def test_a_wrong_long_loss_is_no_accumulator(name: str) -> None:
+    """Where the loss of long completions alone is wrong, it is called an accumulator's only if it falls short."""
+    found = checked(name, dtypes="float32,bfloat16")
+    assert found.exit_code == ExitCode.DIVERGES
+    assert not any("accumulated" in finding for finding in found.findings)
+    assert any("only completions of" in finding for finding in found.findings)
+
+
 def test_a_fast_exponential_holds_under_its_contract() -> None:
     """An argument rounded once more is outside the ordinary bound, and the contract that allows it is named."""
     case = _far_above()
@@ -171,9 +189,13 @@ def test_a_fast_exponential_holds_under_its_contract() -> None:
     judgement = judge(case, expectation, outcome)
     assert judgement.verdict is Verdict.DIVERGES
     one = Judged(Question(case, (), Purpose.ORDINARY), case, expectation, outcome, judgement)
-    assert explanation([one], ORDINARY) == "would hold under contract fast_exp (--contract fast_exp)"
+    assert contract_of([one], ORDINARY) == "fast_exp"
+    assert explanation([one], "fast_exp") == "would hold under contract fast_exp (--contract fast_exp)"
     assert judge(case, expect_under(case, fast_exp(FLOAT32)), outcome).verdict is Verdict.CONFORMS
-    assert "fast_exp" not in explanation([one], "fast_exp")
+    assert contract_of([one], "fast_exp") == ""
+    beside = replace(one, outcome=replace(outcome, loss=1.01 * (outcome.loss or 1.0)))
+    # What another failing case of the execution contradicts excuses none of them.
+    assert contract_of([one, replace(beside, judgement=judge(case, expectation, beside.outcome))], ORDINARY) == ""
 
 
 def test_a_coarse_accumulator_widens_the_bound_of_sums_alone() -> None:

@@ -441,6 +441,17 @@ def test_one_of_several_under_way_is_lost_alone(way: str, status: str, folder: P
         np.testing.assert_array_equal(outcome.gradient, -case.batch.token_advantages * case.batch.mask)
 
 
+def test_a_case_is_submitted_while_others_were_lost(folder: Path, make_case: MakeCase) -> None:
+    """After a crash, what comes next is sent behind what was under way, to one and the same new process."""
+    case = make_case()
+    with WorkerClient(sys.executable, "misbehaving:loss", {"loss_type": "grpo"}, cwd=folder, timeout=20) as client:
+        numbers = [client.submit(one) for one in (behaving(case, "leaves"), case, case)]
+        assert client.receive(numbers[0]).status == "crash"
+        numbers.append(client.submit(case))
+        assert client.ask(case).status == "ok"
+        assert [client.receive(number).status for number in numbers[1:]] == ["ok"] * 3
+
+
 def test_what_is_printed_belongs_to_its_case(client: WorkerClient, make_case: MakeCase) -> None:
     """With others under way, an error shows what was printed during its own case alone."""
     ways = ("chatters", "raises", "chatters_and_raises", "chatters")

@@ -56,7 +56,8 @@ class ByName(Target):
         has_autograd: bool = True,
         source: Source | None = None,
     ) -> None:
-        """`options` may say in "loss_type" which loss it is; `has_autograd` is that of `answer_in`.
+        """`options` may say in "loss_type" which loss it is, in "level" what a call without a parameter for that
+        computes; `has_autograd` is that of `answer_in`.
 
         Raises `Unavailable` when a parameter cannot be mapped, or nothing says which loss it is.
         """
@@ -67,12 +68,13 @@ class ByName(Target):
         self._arguments = Arguments(label, parameters)
         has = self._arguments.has
         self._candidates = _candidates(label, options.get("loss_type", ""), has("loss_type"))
+        self._level = options.get("level") or LEVELS[0]
         taken = [option for option, ways in _EXPRESSED if any(map(has, ways))]
         if has("beta", "ref_logps"):
             taken.append("beta")
         self.supports = Support(
             loss_types=tuple(kind for kind in self._candidates if has(*_CONSTANTS.get(kind, ()))),
-            levels=LEVELS if has("importance_sampling_level") else LEVELS[:1],
+            levels=LEVELS if has("importance_sampling_level") else (self._level,),
             options=tuple(taken),
         )
 
@@ -88,7 +90,7 @@ class ByName(Target):
                 elif spec.epsilon_low != spec.epsilon_high:
                     bounds = f"{spec.epsilon_low:g} and {spec.epsilon_high:g}"
                     return f"{self.label} has one epsilon for both bounds, and the case has {bounds}"
-        if spec.importance_sampling_level != LEVELS[0]:
+        if spec.importance_sampling_level != self._level:
             needed["importance_sampling_level"] = f"the {spec.importance_sampling_level} level"
         if spec.beta != 0:
             needed.update(dict.fromkeys(("beta", "ref_logps"), f"beta {spec.beta:g}"))

@@ -36,6 +36,12 @@ def _open_trainer(found: type, name: str, options: Mapping[str, str]) -> Target:
     return target
 
 
+def _hint(module_name: str, path: str) -> str:
+    if module_name.endswith(".py"):
+        return f"a module is named as it is imported: {module_name[:-3].strip('./').replace('/', '.')}:{path}"
+    return "it is looked for in the current folder and among what is installed"
+
+
 def _find(name: str) -> Any:
     module_name, _, path = name.partition(":")
     try:
@@ -46,7 +52,7 @@ def _find(name: str) -> Any:
         raise Unavailable(
             "unknown",
             f"no module named {error.name!r} here",
-            hint="it is looked for in the current folder and among what is installed",
+            hint=_hint(module_name, path),
         ) from None
     for part in path.split("."):
         if not hasattr(found, part):
