@@ -34,7 +34,7 @@ from harness.worker.registry import open_target
 from harness.worker.target import Spec, Split, TensorCase
 from oracles.batched.dispatch import expect
 
-SIZES = {(4, 8): 60, (8, 32): 40, (16, 256): 15, (64, 4096): 3}
+SIZES = {(4, 8): 40, (8, 32): 25, (16, 256): 10, (64, 4096): 3}
 LOSSES = [loss_type for loss_type in LossType if loss_type is not LossType.GMPO]
 CELLS = [(size, loss_type, dtype) for size in SIZES for loss_type in LOSSES for dtype in DTYPES]
 _SEEDS = count()
