@@ -53,7 +53,9 @@ def case(rows: int, columns: int, dtype: DType, loss_type: LossType) -> Case:
         dtype.round(random.normal(0.0, 1.0, rows)),
         np.arange(columns) < (columns * (np.arange(rows) + 1) // rows)[:, None],
     )
-    return Case(batch, LossSpec(loss_type, beta=0.04, epsilon_high=1.2 if loss_type is LossType.CISPO else 0.2))
+    high = 1.2 if loss_type is LossType.CISPO else 0.2
+    # A temperature that float32 holds: TRL keeps it there.
+    return Case(batch, LossSpec(loss_type, beta=0.04, epsilon_high=high, sapo_temperature_neg=1.25))
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +126,7 @@ def test_judging_beside_gradcheck(benchmark: Any) -> None:
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_run(benchmark: Any, tmp_path: Path, jobs: int) -> None:
     """The default run of TRL, in one process that judges and in two."""
-    command = [sys.executable, "-m", "lossgate_command", "run", "trl", "--quiet", "--jobs", str(jobs)]
+    command = [Path(sys.executable).with_name("lossgate"), "run", "trl", "--quiet", "--jobs", str(jobs)]
 
     def run() -> None:
         folder = tmp_path / str(next(_SEEDS))

@@ -34,7 +34,7 @@ NOT_FOLLOWED: Final[Mapping[str, Mapping[str, str]]] = {
         "lossgate run packed-losses": _AS_PLUGIN,
     },
     "docs/ci.md": {
-        "lossgate explain run/cases/9a859633aa68.json": _ARTIFACT,
+        f"lossgate explain run/cases/9a859633aa68.json {_FORK} --python .venv/bin/python": _ARTIFACT,
         f"lossgate replay run/cases/9a859633aa68.json {_FORK} --python .venv/bin/python": _ARTIFACT,
         "lossgate run trl==1.9.0 --python .venv/bin/python --offline": _TRL,
     },
