@@ -109,5 +109,5 @@ def test_a_case_outside_a_run_needs_a_target(lossgate: Lossgate, witness: Path, 
     alone.write_text(Case.from_json(witness.read_text()).to_json())
     result = lossgate("replay", alone)
     assert result.returncode == 2
-    assert "lossgate replay" in result.stderr
+    assert "name it after the case" in result.stderr
     assert lossgate("replay", alone, "printed:loss").returncode == 1
