@@ -146,9 +146,8 @@ class _Lines:
         self._done += 1
         self._failing += failing
         if time.monotonic() - self._said >= EVERY:
-            self._say(
-                f"{self._done:,} of {self._total:,} {self._unit}, {self._failing:,} failing, now {self._now}"
-            )
+            of = f" of {self._total:,}" if self._total else ""
+            self._say(f"{self._done:,}{of} {self._unit}, {self._failing:,} failing, now {self._now}")
 
     def reached(self, words: str) -> None:
         of = f" of {self._total:,}" if self._total else ""

@@ -19,7 +19,8 @@ from oracles.contract import Contract
 from oracles.count import Count
 from oracles.operations import stop_gradient
 from oracles.operations import total as _total
-from oracles.scalar import Scalar, Tape
+from oracles.scalar import Scalar
+from oracles.tape import Tape
 
 
 @dataclass(frozen=True)

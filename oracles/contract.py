@@ -49,6 +49,11 @@ class Contract:
     exp_more: float = 0.0
     exp_argument: float = 0.0
 
+    @property
+    def is_ordinary(self) -> bool:
+        """Whether nothing is allowed beyond what every implementation may do."""
+        return self.exp_more == self.exp_argument == 0.0 and self.u_sum <= COARSEST_ACCUMULATOR
+
     @classmethod
     def of(cls, dtype: DType) -> Contract:
         """The standard contract: round to nearest, exp within one ulp, sums in at least float32."""

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from flint import arb
 
 from oracles.contract import EXP_ULPS, LOG_ULPS, SIGMOID_ULPS
-from oracles.scalar import Edge, Scalar, Tape
+from oracles.scalar import Edge, Scalar
+from oracles.tape import Tape
 
 
 def exp(x: Scalar) -> Scalar:

@@ -16,7 +16,8 @@ from typing import Final
 
 from flint import arb
 
-from oracles.scalar import Scalar, Tape
+from oracles.scalar import Scalar
+from oracles.tape import Tape
 
 TIE_WEIGHTS: Final = (1.0, 0.0, 0.5)
 """Weight of the first operand of an undecided `minimum`; the second gets the rest."""

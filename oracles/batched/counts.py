@@ -11,7 +11,7 @@ from cases.split import Split
 from oracles.batched.layout import Layout
 from oracles.completions import Completion, Formula, MicroBatch, Parameters, Token
 from oracles.count import Count
-from oracles.scalar import Tape
+from oracles.tape import Tape
 
 
 class Counts(NamedTuple):

@@ -28,7 +28,8 @@ from oracles import scalar
 from oracles.contract import Contract
 from oracles.expectation import expect
 from oracles.operations import exp
-from oracles.scalar import Scalar, Tape
+from oracles.scalar import Scalar
+from oracles.tape import Tape
 from reports.records import Verdict
 
 DESCRIPTIONS: Final = 150

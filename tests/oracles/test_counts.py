@@ -18,8 +18,8 @@ from oracles.completions import Formula
 from oracles.contract import Contract
 from oracles.count import Count
 from oracles.expectation import SLACK
-from oracles.scalar import Tape
 from oracles.sweep import gradient
+from oracles.tape import Tape
 
 BOUNDS: Final = (0.5, 0.8, 0.9997, 1.0004, 1.2, 1.28, 2.0, 5.0)
 

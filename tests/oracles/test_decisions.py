@@ -18,8 +18,9 @@ from oracles.contract import Contract
 from oracles.expectation import Expectation, expect
 from oracles.operations import clip, exp, minimum
 from oracles.registry import ORACLES
-from oracles.scalar import Scalar, Tape
+from oracles.scalar import Scalar
 from oracles.sweep import Gradient, gradient
+from oracles.tape import Tape
 
 LOW, HIGH = math.log(0.75), math.log(1.25)
 

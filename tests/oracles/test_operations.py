@@ -18,8 +18,9 @@ from oracles.contract import Contract
 from oracles.count import Count
 from oracles.expectation import SLACK
 from oracles.operations import log, sigmoid
-from oracles.scalar import Scalar, Tape
+from oracles.scalar import Scalar
 from oracles.sweep import gradient
+from oracles.tape import Tape
 
 INPUTS: Final = 2000
 COUNTS: Final = (

@@ -17,8 +17,9 @@ from cases.spec import Level, LossSpec, LossType
 from oracles.contract import Contract
 from oracles.expectation import expect
 from oracles.operations import exp, stop_gradient, stored, total
-from oracles.scalar import Scalar, Tape
+from oracles.scalar import Scalar
 from oracles.sweep import gradient
+from oracles.tape import Tape
 
 every_dtype = pytest.mark.parametrize("dtype", DTYPES.values(), ids=list(DTYPES))
 
