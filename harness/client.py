@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Final, NamedTuple, Self
@@ -92,7 +91,8 @@ class WorkerClient:
         self._began = 0.0
         self._number = 0
         self._first: float | None = None
-        self._use = Use()
+        self._last = self._busy = self._called = 0.0
+        self._answered = 0
 
     def __enter__(self) -> Self:
         self._running()
@@ -121,7 +121,8 @@ class WorkerClient:
     @property
     def use(self) -> Use:
         """What the time from the first case to the last answer went into."""
-        return self._use
+        wall = 0.0 if self._first is None or not self._answered else self._last - self._first
+        return Use(self._answered, wall, self._busy, self._called)
 
     @property
     def pid(self) -> int | None:
@@ -210,10 +211,10 @@ class WorkerClient:
             self._abandon()
             raise
         self._under_way.popleft()
-        self._began = time.monotonic()
-        assert self._first is not None
-        spent = Use(1, 0.0, answer.header.get("busy", 0.0), outcome.seconds)
-        self._use = replace(self._use + spent, wall=self._began - self._first)
+        self._began = self._last = time.monotonic()
+        self._answered += 1
+        self._busy += answer.header.get("busy", 0.0)
+        self._called += outcome.seconds
 
     def _going(self) -> WorkerProcess:
         """The process that has all that is under way: a new one is sent what was when the last one was lost."""

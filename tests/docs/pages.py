@@ -31,6 +31,22 @@ class MisshapenError(ValueError):
     """A block is not what it says that it is."""
 
 
+CELL: Final = (
+    "--loss-type",
+    "grpo",
+    "--level",
+    "token",
+    "--dtype",
+    "float32",
+    "--beta",
+    "0",
+    "--examples",
+    "1",
+    "--quiet",
+)
+"""The options of one cell that is judged in a moment."""
+
+
 @dataclass(frozen=True)
 class Block:
     """A block of code: what language it says it is in, the file that it names behind it, or "", and its text.

@@ -14,22 +14,9 @@ import pytest
 from harness.faults.hunt import Fate
 from reports.comparison import Change
 from tests.cli.conftest import COMMAND
-from tests.docs.pages import ROOT, Page
+from tests.docs.pages import CELL, ROOT, Page
 
 PAGE: Final = Page("docs/json.md")
-CELL: Final = (
-    "--loss-type",
-    "grpo",
-    "--level",
-    "token",
-    "--dtype",
-    "float32",
-    "--beta",
-    "0",
-    "--examples",
-    "1",
-    "-q",
-)
 CASE: Final = "cases/corpus/pinned/grpo_as_token_mean.json"
 BOTH: Final = ("fault:none", "fault:grpo_as_bnpo")
 PRINTED: Final = {

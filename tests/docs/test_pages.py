@@ -16,24 +16,11 @@ from harness.worker.registry import ADAPTERS, PREFIXES
 from reports.records import Verdict
 from reports.schema import documented
 from tests.cli.conftest import COMMAND
-from tests.docs.pages import ROOT, Page
+from tests.docs.pages import CELL, ROOT, Page
 
 README = Page("README.md")
 COMMAND_LINE = Page("docs/command-line.md")
 RUN_ON_DISK = Page("docs/run-on-disk.md")
-CELL = (
-    "--loss-type",
-    "grpo",
-    "--level",
-    "token",
-    "--dtype",
-    "float32",
-    "--beta",
-    "0",
-    "--examples",
-    "1",
-    "--quiet",
-)
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 
 import torch
 from torch import Tensor
@@ -233,34 +234,17 @@ class _OtherLoss(torch.autograd.Function):
         return slope, None
 
 
-def long_sums_vanish(
-    logps: Tensor,
-    old_logps: Tensor | None,
-    advantages: Tensor,
-    mask: Tensor,
-    epsilon_low: float,
-    epsilon_high: float,
-    max_completion_length: int,
-) -> Tensor:
-    """In half types, the loss of long completions is 0; its gradient is right."""
-    right = sound(logps, old_logps, advantages, mask, epsilon_low, epsilon_high, max_completion_length)
-    return _long(0.0, right, mask)
+def _of_long_ones(factor: float) -> Callable[..., Tensor]:
+    """In half types, the loss of long completions is multiplied; its gradient is right."""
+
+    @wraps(sound)
+    def loss(*tensors: Tensor, mask: Tensor, **rest: Tensor) -> Tensor:
+        right = sound(*tensors, mask=mask, **rest)  # type: ignore[arg-type] # it is called by name
+        is_long = right.dtype != torch.float32 and int(mask.sum()) > 500
+        return _OtherLoss.apply(right, factor) if is_long else right  # type: ignore[no-untyped-call] # torch's
+
+    return loss
 
 
-def long_sums_turn(
-    logps: Tensor,
-    old_logps: Tensor | None,
-    advantages: Tensor,
-    mask: Tensor,
-    epsilon_low: float,
-    epsilon_high: float,
-    max_completion_length: int,
-) -> Tensor:
-    """In half types, the loss of long completions has the other sign; its gradient is right."""
-    right = sound(logps, old_logps, advantages, mask, epsilon_low, epsilon_high, max_completion_length)
-    return _long(-1.0, right, mask)
-
-
-def _long(factor: float, loss: Tensor, mask: Tensor) -> Tensor:
-    is_long = loss.dtype != torch.float32 and int(mask.sum()) > 500
-    return _OtherLoss.apply(loss, factor) if is_long else loss  # type: ignore[no-untyped-call] # torch's
+long_sums_vanish = _of_long_ones(0.0)
+long_sums_turn = _of_long_ones(-1.0)
