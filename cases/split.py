@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 
 class Mode(StrEnum):
@@ -48,7 +49,7 @@ class Split:
     @property
     def is_whole(self) -> bool:
         """Whether the batch is judged in one piece, in training."""
-        return self == Split()
+        return self == _WHOLE
 
     @property
     def micro_batches(self) -> int:
@@ -64,3 +65,6 @@ class Split:
             tuple(range(start, start + size) for start in range(first, first + count * size, size))
             for first in range(0, rows, per_rank)
         )
+
+
+_WHOLE: Final = Split()

@@ -15,14 +15,14 @@ from cases.spec import Level, LossSpec, LossType
 from harness.client import Outcome, TargetFacts, WorkerClient
 from harness.events import CaseJudged
 from harness.expectations.entry import NOTHING_EXPECTED, Expectations
+from harness.foresight import foresee
 from harness.judge import Judgement, agree, bits_equal, judge
-from harness.remembered import expected
 from oracles.batched.dispatch import expect
 from oracles.expectation import Expectation
 from reports.records import Cell, Record, Verdict
 
 REPEAT_EVERY: Final = 16
-AHEAD: Final = 4
+AHEAD: Final = 16
 """Questions under way beside the one whose answer is waited for."""
 
 SURFACE: Final = "logps"
@@ -112,45 +112,77 @@ def put(question: Question, contestants: Sequence[Contestant]) -> Iterator[CaseJ
 
 
 def put_all(asked: Iterable[tuple[Question, Sequence[Contestant]]]) -> Iterator[CaseJudged]:
-    """Put questions to targets; the next ones are sent ahead, so that no target waits while the oracle works."""
+    """Put questions to targets; the next ones are sent ahead, so that no target waits while we work.
+
+    What is put twice is sent again behind those, and what comes after it waits to be told until it is answered.
+    """
     under_way: deque[list[_Sent]] = deque()
-    for question, contestants in asked:
-        cases = [(one, one.under_conventions(question.case)) for one in contestants]
-        while len(under_way) > AHEAD or (under_way and not _has_room(cases)):
-            yield from map(_answered, under_way.popleft())
+    answered: deque[_Answered] = deque()
+    for foreseen in foresee(map(_own_cases, asked)):
+        while len(under_way) > AHEAD or (under_way and not _has_room(foreseen)):
+            answered.extend(map(_answered, under_way.popleft()))
+            while answered and (answered[0].again is None or len(answered) > AHEAD):
+                yield _recorded(answered.popleft())
         under_way.append(
-            [_Sent(one, replace(question, case=case), one.client.submit(case, one.device)) for one, case in cases]
+            [
+                _Sent(one, replace(question, case=case), expectation, one.client.submit(case, one.device))
+                for case, (one, question), expectation in foreseen
+            ]
         )
     for sents in under_way:
-        yield from map(_answered, sents)
+        answered.extend(map(_answered, sents))
+    yield from map(_recorded, answered)
 
 
-def _has_room(cases: Iterable[tuple[Contestant, Case]]) -> bool:
-    return all(one.client.has_room(case) for one, case in cases)
+_Put = tuple[Contestant, Question]
+
+
+def _own_cases(asked: tuple[Question, Sequence[Contestant]]) -> list[tuple[Case, _Put]]:
+    """A question as each target gets it: under its own conventions."""
+    question, contestants = asked
+    return [(one.under_conventions(question.case), (one, question)) for one in contestants]
+
+
+def _has_room(foreseen: Iterable[tuple[Case, _Put, Expectation]]) -> bool:
+    return all(one.client.has_room(case) for case, (one, _), _ in foreseen)
 
 
 class _Sent(NamedTuple):
-    """A question that was put to a target, and the number by which its process knows it."""
+    """A question that was put to a target, what is expected, and the number by which its process knows it."""
 
     one: Contestant
     question: Question
+    expectation: Expectation
     number: int
 
 
-def _answered(sent: _Sent) -> CaseJudged:
-    one, question, number = sent
-    # Before the answer is waited for: the target works meanwhile.
-    expectation = expected(question.case)
+class _Answered(NamedTuple):
+    """A question with its answer, judged, and the number under which it was sent again, if it was."""
+
+    sent: _Sent
+    outcome: Outcome
+    judgement: Judgement
+    again: int | None
+
+
+def _answered(sent: _Sent) -> _Answered:
+    one, question, expectation, number = sent
     outcome = one.client.receive(number)
     judgement = judge(question.case, expectation, outcome)
-    same_bits = None
     repeated = judgement.verdict not in _NOT_REPEATED and (
         question.repeats or judgement.verdict is not Verdict.CONFORMS
     )
-    if repeated:
-        again = one.client.ask(question.case, one.device, attempt=1)
-        judgement = _reconsidered(judgement, expectation, outcome, again)
-        same_bits = bits_equal(outcome, again)
+    again = one.client.submit(question.case, one.device, attempt=1) if repeated else None
+    return _Answered(sent, outcome, judgement, again)
+
+
+def _recorded(answered: _Answered) -> CaseJudged:
+    (one, question, expectation, _), outcome, judgement, again = answered
+    same_bits = None
+    if again is not None:
+        second = one.client.receive(again)
+        judgement = _reconsidered(judgement, expectation, outcome, second)
+        same_bits = bits_equal(outcome, second)
     cell = one.cell(question.case)
     judgement = one.as_expected(judgement, cell, question.regions)
     row, column = judgement.gradient_at or (None, None)
@@ -169,7 +201,7 @@ def _answered(sent: _Sent) -> CaseJudged:
         gradient_row=row,
         gradient_column=column,
         message=judgement.message,
-        repeated=repeated,
+        repeated=again is not None,
         bits_equal=same_bits,
     )
     return CaseJudged(record, question.case, outcome.seconds)

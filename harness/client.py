@@ -43,7 +43,7 @@ _NOTHING: Final[Mapping[str, FloatArray]] = MappingProxyType({})
 _GRACE: Final = 1.0
 
 # Well below what a pipe holds unread, so that neither side waits for the other to read.
-_AHEAD_BYTES: Final = 2**14
+_AHEAD_BYTES: Final = 2**15
 _HEADER_BYTES: Final = 2**10
 _POSITION_BYTES: Final = 6 * 8 + 1
 

@@ -116,15 +116,18 @@ def read_at_masked_positions(one: Contestant, case: Case) -> tuple[str, ...]:
 
 
 def _checked(one: Contestant, case: Case) -> Iterator[PaddingChecked]:
-    clean = one.client.ask(case, one.device)
-    if clean.status != "ok" or not bits_equal(clean, one.client.ask(case, one.device, attempt=1)):
-        # What differs from call to call cannot be told from what leaks; the case is judged elsewhere.
-        return
+    client = one.client
+    numbers = client.submit(case, one.device), client.submit(case, one.device, attempt=1)
+    dirtied = [(dirty, client.submit(case, one.device, {dirty.tensor: dirty.values})) for dirty in garbage(case)]
+    clean, again = map(client.receive, numbers)
     leaks: dict[PaddingPromise, dict[str, Outcome]] = {line: {} for line in PaddingPromise}
-    for dirty in garbage(case):
-        outcome = one.client.ask(case, one.device, {dirty.tensor: dirty.values})
+    for dirty, number in dirtied:
+        outcome = client.receive(number)
         if not bits_equal(clean, outcome):
             leaks[dirty.line][dirty.tensor] = outcome
+    if clean.status != "ok" or not bits_equal(clean, again):
+        # What differs from call to call cannot be told from what leaks; the case is judged elsewhere.
+        return
     for line, leaked in leaks.items():
         promised = line in one.promises
         record = _record(one, case, line, clean, leaked) if leaked and promised else None

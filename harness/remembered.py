@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Final
 
 from cases.case import Case
-from oracles.batched.dispatch import expect
+from oracles.batched.stacks import expect_all
 from oracles.expectation import Expectation
 
 LARGEST: Final = 64
@@ -18,11 +19,16 @@ _KEPT: OrderedDict[str, Expectation] = OrderedDict()
 
 
 def expected(case: Case) -> Expectation:
-    """`oracles.expectation.expect`, of the latest small cases from memory."""
-    if case.batch.mask.size > LARGEST:
-        return expect(case)
-    if case.id not in _KEPT:
-        _KEPT[case.id] = expect(case)
-        while len(_KEPT) > MOST:
-            _KEPT.popitem(last=False)
-    return _KEPT[case.id]
+    """What is expected of a case, from memory where it is one of the latest small ones."""
+    return expected_all([case])[0]
+
+
+def expected_all(cases: Sequence[Case]) -> list[Expectation]:
+    """What is expected of each case; those that are not remembered are evaluated together."""
+    new = {case.id: case for case in cases if case.id not in _KEPT}
+    found = dict(zip(new, expect_all(list(new.values())), strict=True))
+    expectations = [found.get(case.id) or _KEPT[case.id] for case in cases]
+    _KEPT.update({name: found[name] for name, case in new.items() if case.batch.mask.size <= LARGEST})
+    while len(_KEPT) > MOST:
+        _KEPT.popitem(last=False)
+    return expectations

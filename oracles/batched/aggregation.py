@@ -9,13 +9,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from cases.case import Case
 from cases.dtypes import FloatArray
 from cases.spec import LossType
 from oracles.batched.arithmetic import Arithmetic
 from oracles.batched.array import Array
 from oracles.batched.counts import counts_of
-from oracles.batched.divisor import Divisor, Integers, by_count, by_tokens
+from oracles.batched.divisor import Divisor, Integers, by_counts, by_tokens
 from oracles.batched.double_double import Floats, Value
 from oracles.batched.edge import ROOM, Flags
 from oracles.batched.layout import Layout, Piece, Runs
@@ -67,58 +66,67 @@ class Sums(NamedTuple):
 
 
 class Step(NamedTuple):
-    """The loss of the step, with the derivatives of it by the token losses of each completion, and by the KL terms
-    where these are averaged by themselves.
+    """The loss of each case's step, with its derivatives by what the token losses of each completion, micro-batch
+    or case add up to, and by the KL terms of each case where these are averaged by themselves.
 
     `overflows` where a sum does, `spoils` where every gradient may, because the factor of the KL mean does.
     """
 
-    value: tuple[float, float]
-    radius: float
-    overflows: bool
-    spoils: bool
+    value: tuple[FloatArray, FloatArray]
+    radius: FloatArray
+    overflows: Flags
+    spoils: Flags
     policy: Adjoint
     kl: Adjoint | None
 
 
 class Aggregation:
-    """How the token losses of a case become the loss of its step."""
+    """How the token losses of cases become the losses of their steps."""
 
-    def __init__(self, case: Case, layout: Layout, contract: Contract, arithmetic: Arithmetic) -> None:
-        self._case, self._layout = case, layout
+    def __init__(self, layout: Layout, contract: Contract, arithmetic: Arithmetic) -> None:
+        first = layout.cases[0]
+        self._layout, self._dtype = layout, first.batch.dtype
         self._contract, self._arithmetic = contract, arithmetic
-        self._loss_type = case.spec.loss_type
-        self._epsilon = case.spec.conventions.denominator_epsilon
-        self._counts = counts_of(case, layout)
+        self._loss_type = first.spec.loss_type
+        self._epsilon = first.spec.conventions.denominator_epsilon
+        self._counts = counts_of(layout)
 
     def step(self, policy: Sums, kl: Sums | None) -> Step:
-        """The loss of sums by completion."""
-        tape = Tape(self._case.batch.dtype, self._contract, self._arithmetic, Runs(np.array([1])))
+        """The losses of sums by completion."""
+        cases = len(self._layout.cases)
+        tape = Tape(self._dtype, self._contract, self._arithmetic, self._elements, Runs.alone(cases))
         first, loss = self._policy(tape, policy)
         apart = None
         if kl is not None:
-            apart = self._reduced(tape, kl, self._everything, np.array([float(self._layout.tokens)]))
-            mean = over(tape.number(self._case.spec.beta) * apart, self._by(self._counts.kl))
+            apart = self._reduced(tape, kl, self._layout.owners, self._case_tokens)
+            apart.rowwise = True
+            betas = [case.spec.beta for case in self._layout.cases]
+            mean = over(tape.numbers(betas, Runs.alone(cases)) * apart, self._by([one.kl for one in self._counts]))
             loss = loss + mean
         met = sweep(tape, [(loss, ONE)])
+        high, low, radius = (np.broadcast_to(values, cases) for values in (*loss.value, loss.radius))
+        flags = tape.overflowing
         return Step(
-            (float(np.ravel(loss.value[0])[0]), float(np.ravel(loss.value[1])[0])),
-            float(np.ravel(loss.radius)[0]),
+            (high, low),
+            radius,
             tape.overflows,
-            tape.overflowing is not None,
+            np.zeros(cases, dtype=bool) if flags is None else tape.of_cases(flags),
             met[first.index],
             None if apart is None else met[apart.index],
         )
 
-    def seed(self, adjoint: Adjoint, piece: Piece) -> Adjoint:
-        """A derivative of `Step` as one number a token of a piece, or one for all."""
+    def seed(self, adjoint: Adjoint, piece: Piece, by: Integers | None = None) -> Adjoint:
+        """A derivative of `Step` as one number a token of a piece, or one for all.
+
+        `by` says which of the derivatives each completion has; None for those of the policy terms.
+        """
+        which = self._which if by is None else by
 
         def at(values: Floats) -> Floats:
             array = np.asarray(values, dtype=np.float64)
             if array.size == 1:
                 return float(array.reshape(-1)[0])
-            by_row = array[piece.span] if self._by_row else array[self._layout.part_of[piece.span]]
-            return np.repeat(by_row, piece.runs.lengths)
+            return array[which[piece.span]].repeat(piece.runs.lengths)
 
         high, low = adjoint.value
         return Adjoint(
@@ -130,8 +138,22 @@ class Aggregation:
         return self._loss_type in _BY_COMPLETION
 
     @property
-    def _everything(self) -> Runs:
-        return Runs(np.array([self._layout.rows.size]))
+    def _which(self) -> Integers:
+        """Which of the elements that a loss starts from each completion is in."""
+        if self._by_row:
+            return np.arange(self._layout.rows.size)
+        return self._layout.part_of if self._loss_type is LossType.BNPO else self._layout.case_of
+
+    @property
+    def _elements(self) -> Runs:
+        """The elements that the loss of each case starts from."""
+        if self._by_row:
+            return self._layout.owners
+        return Runs(self._layout.parts) if self._loss_type is LossType.BNPO else Runs.alone(len(self._counts))
+
+    @property
+    def _case_tokens(self) -> FloatArray:
+        return self._layout.case_tokens.astype(np.float64)
 
     def _policy(self, tape: Tape, sums: Sums) -> tuple[Array, Array]:
         """The array of sums that the loss starts from, and the loss."""
@@ -140,19 +162,19 @@ class Aggregation:
         if self._by_row:
             first = self._reduced(tape, sums, None, lengths.astype(np.float64))
             means = first if self._loss_type is LossType.LUSPO else over(first, self._by_tokens(lengths))
-            return first, over(added(means), self._by(counts.outer))
+            return first, over(added(means), self._by([one.outer for one in counts]))
         if self._loss_type is LossType.BNPO:
             tokens = layout.part_tokens
             first = self._reduced(tape, sums, self._filled_parts, tokens.astype(np.float64))
             means = over(first, self._by_tokens(np.maximum(tokens, 1)))
-            return first, over(added(means), self._by(counts.outer))
-        first = self._reduced(tape, sums, self._everything, np.array([float(layout.tokens)]))
-        return first, over(first, self._by(counts.outer))
+            return first, over(added(means), self._by([one.outer for one in counts]))
+        first = self._reduced(tape, sums, layout.owners, self._case_tokens)
+        return first, over(first, self._by([one.outer for one in counts]))
 
     @property
     def _filled_parts(self) -> Runs:
         """The completions of each micro-batch that has any."""
-        found = np.bincount(self._layout.part_of, minlength=self._layout.parts)
+        found = np.bincount(self._layout.part_of, minlength=int(self._layout.parts.sum()))
         return Runs(found[found > 0])
 
     def _reduced(self, tape: Tape, sums: Sums, runs: Runs | None, tokens: FloatArray) -> Array:
@@ -177,11 +199,11 @@ class Aggregation:
         first = Array(tape, value, radius, magnitude, gain, tokens, top, ())
         return tape.start(first)
 
-    def _by(self, count: Count) -> Divisor:
-        return by_count(count, self._case.batch.dtype, self._contract)
+    def _by(self, counts: list[Count]) -> Divisor:
+        return by_counts(counts, self._dtype, self._contract)
 
     def _by_tokens(self, tokens: Integers) -> Divisor:
-        return by_tokens(tokens, self._epsilon, self._case.batch.dtype, self._contract)
+        return by_tokens(tokens, self._epsilon, self._dtype, self._contract)
 
 
 def _placed(filled: Flags, values: Floats, elsewhere: float) -> FloatArray:

@@ -61,7 +61,8 @@ def clip(x: Array, low: Array | None, high: Array | None) -> Array:
         beyond.append((bound, outside | (near & (gap > 0.0))))
         decided = outside if decided is None else decided | outside
         if np.count_nonzero(near):
-            tape.pinches = tape.pinches or bool(doubt is not None and (doubt & near).any())
+            if doubt is not None:
+                tape.pinches |= tape.of_cases(doubt & near)
             slacks = slacks + np.where(near, x.radius + bound.radius, 0.0)
             doubt = near if doubt is None else doubt | near
     if decided is None or (doubt is None and not np.count_nonzero(decided)):
@@ -161,7 +162,7 @@ def _share(
     if array.doubt is not None and not array.top <= tape.contract.largest:
         exceeding = array.doubt & np.logical_not(array.magnitude + array.radius <= tape.contract.largest)
         if exceeding.any():
-            tape.overflows = True
+            tape.overflows |= tape.of_cases(exceeding)
             tape.flag(array, exceeding)
     return array
 

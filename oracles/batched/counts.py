@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple, cast
 
-from cases.case import Case
 from cases.spec import LossSpec, LossType
 from cases.split import Split
 from oracles.batched.layout import Layout
@@ -21,13 +20,19 @@ class Counts(NamedTuple):
     kl: Count
 
 
-def counts_of(case: Case, layout: Layout) -> Counts:
-    """The counts of a case; those of equal lengths are found once."""
-    parts = tuple(layout.part_of.tolist()), layout.parts, layout.rows_per_part
-    return _counted(case.spec, case.split, case.batch.tokens, parts, tuple(layout.runs.lengths.tolist()))
+def counts_of(layout: Layout) -> list[Counts]:
+    """The counts of each case; those of equal lengths are found once."""
+    lengths, part_of = layout.runs.lengths.tolist(), layout.part_of.tolist()
+    parts = zip(layout.parts.tolist(), layout.rows_per_part, strict=True)
+    found, before = [], 0
+    for case, span, (number, rows) in zip(layout.cases, layout.spans(), parts, strict=True):
+        own = tuple(part - before for part in part_of[span])
+        found.append(_counted(case.spec, case.split, case.batch.tokens, (own, number, rows), tuple(lengths[span])))
+        before += number
+    return found
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=4096)
 def _counted(
     spec: LossSpec,
     split: Split,

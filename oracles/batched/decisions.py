@@ -13,13 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cases.dtypes import FloatArray
 from oracles.batched.array import Array
 from oracles.batched.double_double import Floats, Value
 from oracles.batched.edge import Flags
 from oracles.batched.hull import Ranges, ranges
 from oracles.batched.layout import Integers
-from oracles.batched.reach import decisions
+from oracles.batched.reach import Decision, decisions
 from oracles.batched.sweep import Adjoint, sweep
 from oracles.batched.tape import Tape
 from oracles.sweep import PASSES, QUARTER, TIE_WEIGHTS
@@ -40,25 +39,41 @@ class Slopes(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
+class Doubts:
+    """Which decisions each case of a piece has in doubt: minima, clips, clips at both bounds; whether every clip in
+    doubt only repeats what a minimum in doubt passes.
+    """
+
+    minima: Flags
+    clips: Flags
+    pinches: Flags
+    all_repeat: Flags
+
+    @classmethod
+    def none(cls, cases: int) -> Doubts:
+        """Nothing is in doubt."""
+        nowhere = np.zeros(cases, dtype=bool)
+        return cls(nowhere, nowhere, nowhere, ~nowhere)
+
+
+@dataclass(frozen=True, eq=False)
 class Survey:
-    """The gradient of a piece for each choice, and the decisions it has."""
+    """The gradient of a piece for each choice, and the decisions that its cases have."""
 
     positions: Integers
     slopes: dict[Choice, Slopes | None]
     overflowing: Flags | None
-    minima: bool
-    clips: bool
-    pinches: bool
-    all_repeat: bool
+    doubts: Doubts
     span: Ranges | None = None
 
-    def taken(self, choice: Choice) -> Slopes | None:
-        """What a choice comes to here."""
-        weight = choice.weight if self.minima else 1.0
-        passing = choice.passing if self.clips else 0.0
-        if self.clips and self.all_repeat and weight == 1.0:
+    def taken(self, choice: Choice, case: int) -> Choice:
+        """What a choice comes to in a case here."""
+        doubts = self.doubts
+        weight = choice.weight if doubts.minima[case] else 1.0
+        passing = choice.passing if doubts.clips[case] else 0.0
+        if doubts.clips[case] and doubts.all_repeat[case] and weight == 1.0:
             passing = 0.0
-        return self.slopes[Choice(weight, passing)]
+        return Choice(weight, passing)
 
 
 def _choices(minima: bool, clips: bool, pinches: bool, all_repeat: bool) -> list[Choice]:
@@ -79,15 +94,27 @@ def survey(
 ) -> Survey:
     """Sweep a piece for every outcome that its decisions admit; one among others also for what theirs may."""
     found = decisions(tape, [array for array, _ in seeds])
-    minima = any(one.node.kind == "minimum" for one in found)
-    clips = [one for one in found if one.node.kind == "clip"]
-    all_repeat = all((one.repeats == one.where).all() for one in clips)
+    doubts = _doubts(tape, found) if found else Doubts.none(tape.owners.lengths.size)
+    minima, clips = bool(doubts.minima.any()), bool(doubts.clips.any())
+    pinches = bool(doubts.pinches.any()) or not alone
     slopes = {
         choice: _slopes(sweep(tape, seeds, choice.weight, choice.passing).get(leaf.index))
-        for choice in _choices(minima, bool(clips), tape.pinches or not alone, all_repeat)
+        for choice in _choices(minima, clips, pinches, bool(doubts.all_repeat.all()))
     }
     span = ranges(tape, leaf, seeds, found) if found else None
-    return Survey(positions, slopes, tape.overflowing, minima, bool(clips), tape.pinches, all_repeat, span=span)
+    return Survey(positions, slopes, tape.overflowing, doubts, span)
+
+
+def _doubts(tape: Tape, found: Sequence[Decision]) -> Doubts:
+    cases = tape.owners.lengths.size
+    minima, clips, others = (np.zeros(cases, dtype=bool) for _ in range(3))
+    for one in found:
+        if one.node.kind == "minimum":
+            minima |= tape.of_cases(one.where)
+        if one.node.kind == "clip":
+            clips |= tape.of_cases(one.where)
+            others |= tape.of_cases(one.own)
+    return Doubts(minima, clips, tape.pinches, ~others)
 
 
 def _slopes(adjoint: Adjoint | None) -> Slopes | None:
@@ -95,23 +122,15 @@ def _slopes(adjoint: Adjoint | None) -> Slopes | None:
 
 
 class Outcomes:
-    """The outcomes of a batch, from those of its pieces."""
+    """The outcomes of cases, from those of their pieces."""
 
     def __init__(self, surveys: Sequence[Survey]) -> None:
-        self._surveys = surveys
-        minima = any(one.minima for one in surveys)
-        clips = [one for one in surveys if one.clips]
-        pinches = any(one.pinches for one in surveys)
-        all_repeat = all(one.all_repeat for one in clips)
-        self.choices = _choices(minima, bool(clips), pinches, all_repeat)
+        self._doubts = [one.doubts for one in surveys]
 
-    def hull(self, shape: tuple[int, ...]) -> tuple[FloatArray, FloatArray] | None:
-        """Least and greatest derivative where several decisions enter an element; None where they nowhere do."""
-        spans = [(one.positions, one.span) for one in self._surveys if one.span is not None]
-        if not any(span.several.any() for _, span in spans):
-            return None
-        least, greatest = np.full(shape, np.nan), np.full(shape, np.nan)
-        for positions, span in spans:
-            at = positions[span.several]
-            least.reshape(-1)[at], greatest.reshape(-1)[at] = span.least[span.several], span.greatest[span.several]
-        return least, greatest
+    def choices(self, case: int) -> list[Choice]:
+        """The choices that a case has."""
+        minima = any(one.minima[case] for one in self._doubts)
+        clips = any(one.clips[case] for one in self._doubts)
+        pinches = any(one.pinches[case] for one in self._doubts)
+        all_repeat = all(one.all_repeat[case] for one in self._doubts)
+        return _choices(minima, clips, pinches, all_repeat)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -49,16 +50,28 @@ def by_count(count: Count, dtype: DType, contract: Contract) -> Divisor:
     )
 
 
+_NOTHING: Final = Divisor((1.0, 0.0), 1.0, 0.0, 0.0, True)
+"""The count 1, however it came about."""
+
+
+def by_counts(counts: Sequence[Count], dtype: DType, contract: Contract) -> Divisor:
+    """One count for each element."""
+    if len(set(counts)) == 1:
+        return by_count(counts[0], dtype, contract)
+    each = [_NOTHING if count.value == 1 else by_count(count, dtype, contract) for count in counts]
+    high, low = np.array([one.exact for one in each]).T
+    size, rounding, steps = (np.array([one[at] for one in each]) for at in (1, 2, 3))
+    unit = np.array([one.unit for one in each])
+    return Divisor((high, low if low.any() else 0.0), size, rounding, steps, unit if unit.any() else False)
+
+
 def by_tokens(tokens: Integers, epsilon: float, dtype: DType, contract: Contract) -> Divisor:
     """A number of tokens for each element, at least 1, with what the conventions add to it."""
     if epsilon:
         # Never 1 and rarely held: one by one, as the literal oracle has it.
         counts = [Count.of(int(number)) for number in tokens]
         counts = [Count(c.value + Fraction(epsilon), c.roundings + 1, c.steps + 1) for c in counts]
-        each = [by_count(count, dtype, contract) for count in counts]
-        exact = np.array([one.exact for one in each]).T
-        size, rounding, steps = (np.array([one[at] for one in each]) for at in (1, 2, 3))
-        return Divisor((exact[0], exact[1]), size, rounding, steps, False)
+        return by_counts(counts, dtype, contract)
     size = tokens.astype(np.float64)
     roundings = ((tokens & (tokens - 1)) != 0).astype(np.float64)
     rounding = (DIVISION_ROUNDINGS * contract.u) * roundings

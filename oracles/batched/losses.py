@@ -44,20 +44,19 @@ def token_losses(terms: Terms) -> Array:
 
 def _cispo(terms: Terms, ratio: Array) -> Array:
     two_sided = terms.conventions.cispo_clip is CispoClip.TWO_SIDED
-    cap = bound_of_ratio(terms.tape.number(terms.spec.epsilon_high))
+    cap = bound_of_ratio(terms.parameter("epsilon_high"))
     capped = clip(ratio, terms.ratio_low if two_sided else None, cap)
     return -(stop_gradient(capped) * terms.advantage * terms.logp)
 
 
 def _sapo(terms: Terms, ratio: Array) -> Array:
-    spec = terms.spec
-    tau = _by_sign(terms, terms.signs > 0, spec.sapo_temperature_pos, spec.sapo_temperature_neg)
+    tau = _by_sign(terms, terms.signs > 0, "sapo_temperature_pos", "sapo_temperature_neg")
     gate = sigmoid(tau * (ratio - 1)) * 4
     return -(over(gate, by_constant(tau)) * terms.advantage)
 
 
 def _vespo(terms: Terms) -> Array:
-    spec, number = terms.spec, terms.tape.number
+    number = terms.tape.number
     lowest, high = number(math.log(_SMALLEST)), number(_LOG_HIGH)
     parts = [terms.bounded(terms.log_ratio(), _LOG_HIGH)]
     if terms.importance is not None:
@@ -67,17 +66,16 @@ def _vespo(terms: Terms) -> Array:
         parts.append(_chosen(below, lowest, logs))
     log_weight = clip(total(parts), lowest, high)
     positive = terms.signs >= 0
-    k = _by_sign(terms, positive, spec.vespo_k_pos, spec.vespo_k_neg)
-    lam = _by_sign(terms, positive, spec.vespo_lambda_pos, spec.vespo_lambda_neg)
+    k = _by_sign(terms, positive, "vespo_k_pos", "vespo_k_neg")
+    lam = _by_sign(terms, positive, "vespo_lambda_pos", "vespo_lambda_neg")
     phi = exp(lam + k * gathered(log_weight) - lam * gathered(exp(log_weight)))
     return -(stop_gradient(phi) * terms.advantage * terms.logp)
 
 
 def _gmpo(terms: Terms) -> Array:
-    spec = terms.spec
     log_ratio = terms.clipped_log(terms.log_ratio())
     signs = np.sign(terms.signs)
-    bound = _by_sign(terms, terms.signs > 0, spec.epsilon_high, spec.epsilon_low)
+    bound = _by_sign(terms, terms.signs > 0, "epsilon_high", "epsilon_low")
     if (signs > 0).all():
         clipped = minimum(log_ratio, bound)
     else:
@@ -89,9 +87,9 @@ def _gmpo(terms: Terms) -> Array:
     return -(gathered(mean) * terms.advantage)
 
 
-def _by_sign(terms: Terms, positive: Flags, one: float, other: float) -> Array:
+def _by_sign(terms: Terms, positive: Flags, one: str, other: str) -> Array:
     """A hyper-parameter that depends on the sign of the advantage, one number a token."""
-    return _chosen(positive, terms.tape.number(one), terms.tape.number(other))
+    return _chosen(positive, terms.parameter(one), terms.parameter(other))
 
 
 def _chosen(where: Flags, one: Array, other: Array) -> Array:

@@ -89,8 +89,10 @@ def signed(x: Array, signs: FloatArray) -> Array:
 
 def bound_of_ratio(bound: Array) -> Array:
     """A bound of the ratio, which may be applied to its logarithm instead: as exp(min(d, log bound))."""
-    roundings = EXP_ULPS + LOG_ULPS * abs(math.log(float(bound.mid)))
-    return bound.tape.constant(bound.value, bound.radius + roundings * bound.tape.contract.u * bound.mid)
+    size = bound.mid
+    logarithm = absolute(np.log(size) if isinstance(size, np.ndarray) else math.log(size))
+    roundings = EXP_ULPS + LOG_ULPS * logarithm
+    return bound.tape.constant(bound.value, bound.radius + roundings * bound.tape.contract.u * size)
 
 
 def _top(values: Floats) -> float:

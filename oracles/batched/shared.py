@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
@@ -33,44 +33,49 @@ class Evaluated:
     leaf: Array
     losses: Array
     kl: Array | None
-    jumps: int
+    jumps: Sequence[int]
 
 
 @dataclass(frozen=True, eq=False)
 class _Kept:
-    batch: Batch
+    batches: tuple[Batch, ...]
     done: Evaluated
-    overflows: bool
+    overflows: Flags
     overflowing: Flags | None
 
 
-_Key = tuple[LossSpec, Split, Contract, tuple[bool, ...]]
+_Key = tuple[tuple[tuple[LossSpec, Split], ...], Contract, tuple[bool, ...]]
 
 
 class Shared:
-    """The evaluated pieces of the latest cases that are one piece."""
+    """The latest evaluated pieces that are all of some cases."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
 
     def evaluated(
-        self, case: Case, contract: Contract, assumed: tuple[bool, ...], evaluate: Callable[[], Evaluated]
+        self,
+        cases: Sequence[Case],
+        contract: Contract,
+        assumed: tuple[bool, ...],
+        evaluate: Callable[[], Evaluated],
     ) -> Evaluated:
-        """A case's piece, as if nothing had been swept on its tape yet."""
-        key = _token_wise(case.spec), case.split, contract, assumed
+        """The piece of some cases, as if nothing had been swept on its tape yet."""
+        key = tuple((token_wise(case.spec), case.split) for case in cases), contract, assumed
         kept = self._kept.get(key)
-        if kept is None or kept.batch is not case.batch:
-            done = evaluate()
-            kept = self._kept[key] = _Kept(case.batch, done, done.tape.overflows, _copy(done.tape.overflowing))
+        if kept is None or any(batch is not case.batch for batch, case in zip(kept.batches, cases, strict=True)):
+            done, batches = evaluate(), tuple(case.batch for case in cases)
+            overflows, overflowing = done.tape.overflows.copy(), _copy(done.tape.overflowing)
+            kept = self._kept[key] = _Kept(batches, done, overflows, overflowing)
             while len(self._kept) > MOST:
                 self._kept.popitem(last=False)
         # A sweep marks what overflows in it.
-        kept.done.tape.overflows, kept.done.tape.overflowing = kept.overflows, _copy(kept.overflowing)
+        kept.done.tape.overflows, kept.done.tape.overflowing = kept.overflows.copy(), _copy(kept.overflowing)
         return kept.done
 
 
 @lru_cache(maxsize=4096)
-def _token_wise(spec: LossSpec) -> LossSpec:
+def token_wise(spec: LossSpec) -> LossSpec:
     """The spec of a loss with the same token losses, one for all of them."""
     return replace(spec, loss_type=LossType.GRPO) if spec.loss_type in _CLIPPED else spec
 

@@ -7,7 +7,6 @@ import numpy as np
 from oracles.batched.array import Array
 from oracles.batched.double_double import Floats, Value
 from oracles.batched.edge import ROOM, Edge, absolute
-from oracles.batched.layout import Runs
 from oracles.contract import Contract
 
 
@@ -71,18 +70,18 @@ def reduced(radius: Floats, magnitude: Floats, value: Value, counts: Floats, con
 
 
 def added(means: Array) -> Array:
-    """The sum of all means, each of which is a sum already."""
+    """The sum of the means of each case, each of which is a sum already."""
     tape = means.tape
-    contract = tape.contract
-    size = int(np.size(means.mid))
-    start = np.zeros(1, dtype=np.intp)
-    terms = float(np.sum(means.terms))
-    value = tape.arithmetic.sums(means.value, start)
-    radius: Floats = np.sum(summed(means.radius, means.magnitude, terms - means.terms + 1.0, contract.u_sum))
-    magnitude = np.sum(means.magnitude)
-    if contract.u_sum < contract.u and size > 1:
-        radius = radius + contract.u * (absolute(value[0]) + radius)
-    gain = float(np.max(means.gain))
-    tape.runs = Runs(np.array([size]))
-    edges = (Edge("spread", means),)
-    return tape.record(value, radius, magnitude, gain, terms, ROOM * means.top * size, edges, linear=True)
+    runs, contract = tape.runs, tape.contract
+    terms = runs.sums(means.terms)
+    others = terms.repeat(runs.lengths) - means.terms
+    value = tape.arithmetic.sums((runs.full(means.mid), means.value[1]), runs.starts)
+    radius: Floats = runs.sums(summed(means.radius, means.magnitude, others + 1.0, contract.u_sum))
+    if contract.u_sum < contract.u:
+        stored = radius + contract.u * (absolute(value[0]) + radius)
+        radius = np.where(runs.lengths > 1, stored, radius)
+    top = ROOM * means.top * float(runs.lengths.max())
+    gain, edges = runs.greatest(means.gain), (Edge("spread", means),)
+    loss = tape.record(value, radius, runs.sums(means.magnitude), gain, terms, top, edges, linear=True)
+    loss.rowwise = True
+    return loss

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from cases.dtypes import DType, FloatArray
@@ -21,18 +23,20 @@ class BeyondFloat64(ArithmeticError):
 class Tape:
     """The arrays that a gradient can pass: `nodes`, in the order they were made.
 
-    `overflows` says whether any intermediate exceeds the dtype, `overflowing` which tokens depend on one that
-    does, None for none; `pinches` whether a clip is in doubt at both its bounds.
+    `runs` has the elements that add up to one, `owners` those of what these add up to that each case has.
+    `overflows` says of which cases any intermediate exceeds the dtype, `overflowing` which tokens depend on one
+    that does, None for none; `pinches` in which cases a clip is in doubt at both its bounds.
     """
 
-    def __init__(self, dtype: DType, contract: Contract, arithmetic: Arithmetic, runs: Runs) -> None:
+    def __init__(self, dtype: DType, contract: Contract, arithmetic: Arithmetic, runs: Runs, owners: Runs) -> None:
         self.dtype = dtype
         self.contract = contract
         self.arithmetic = arithmetic
         self.runs = runs
+        self.owners = owners
         self.nodes: list[Array] = []
-        self.pinches = False
-        self.overflows = False
+        self.pinches: Flags = np.zeros(owners.lengths.size, dtype=bool)
+        self.overflows: Flags = np.zeros(owners.lengths.size, dtype=bool)
         self.overflowing: Flags | None = None
 
     def leaf(self, values: FloatArray) -> Array:
@@ -51,8 +55,19 @@ class Tape:
 
     def number(self, value: float) -> Array:
         """A constant: exact where the dtype holds it, otherwise rounded to the dtype."""
-        radius = 0.0 if holds(self.dtype, value) else self.contract.u * abs(value)
-        return self.constant((value, 0.0), radius)
+        return self.constant((value, 0.0), self._rounding(value))
+
+    def numbers(self, values: Sequence[float], counts: Runs) -> Array:
+        """A constant of each case, as one number for so many elements of each."""
+        if len(set(values)) == 1:
+            return self.number(values[0])
+        radius = np.array([self._rounding(value) for value in values])
+        return self.constant(
+            (counts.spread(np.array(values)), 0.0), counts.spread(radius) if radius.any() else 0.0
+        )
+
+    def _rounding(self, value: float) -> float:
+        return 0.0 if holds(self.dtype, value) else self.contract.u * abs(value)
 
     def constant(self, value: Value, radius: Floats) -> Array:
         """An array that gradients do not pass."""
@@ -106,10 +121,16 @@ class Tape:
             array.radius = np.where(np.isnan(array.radius), np.inf, array.radius)
         exceeding = ~np.asarray(array.magnitude + array.radius <= self.contract.largest)
         if exceeding.any():
-            self.overflows = True
+            self.overflows |= self.of_cases(exceeding)
             # A linear operation that overflows spoils the loss; the slopes of its operands are still constants.
             if not linear and array.index >= 0:
                 self.flag(array, exceeding)
+
+    def of_cases(self, flags: Flags) -> Flags:
+        """In which cases anything is marked, of elements or of what they add up to."""
+        if flags.ndim and flags.size == self.runs.size:
+            flags = self.runs.any(flags)
+        return self.owners.any(flags)
 
     def flag(self, array: Array, exceeding: Flags) -> None:
         """Mark the tokens that overflowing elements of an array depend on."""

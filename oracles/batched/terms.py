@@ -10,7 +10,6 @@ from functools import cached_property
 
 import numpy as np
 
-from cases.case import Case
 from cases.conventions import KLAggregation, KLBounded, SequenceGradient
 from cases.dtypes import FloatArray
 from cases.spec import KLEstimator, Level
@@ -29,30 +28,37 @@ from oracles.count import Count
 class Terms:
     """The unmasked tokens of a piece, its hyper-parameters as the dtype rounds them, and what is made of both.
 
+    `spec` has what the cases of a piece share: which terms there are. What numbers they have is `parameter`.
     `assumed` says how the decisions that make the value jump are taken where rounding can decide either way, in
-    the order of their completions; `undecided_jumps` counts them.
+    the order of their completions; `undecided_jumps` counts them by case.
     """
 
-    def __init__(self, case: Case, piece: Piece, tape: Tape, assumed: tuple[bool, ...]) -> None:
-        batch = case.batch
-        self.spec, self.conventions = case.spec, case.spec.conventions
+    def __init__(self, piece: Piece, tape: Tape, assumed: tuple[bool, ...]) -> None:
+        first = piece.cases[0]
+        self.spec, self.conventions = first.spec, first.spec.conventions
         self.piece, self.tape, self.runs = piece, tape, piece.runs
+        self._batch = first.batch
         self._assumed = assumed
-        self.undecided_jumps = 0
-        self.logp = tape.leaf(piece.tokens(batch.logps))
-        self.signs: FloatArray = piece.tokens(batch.advantages)
+        self.undecided_jumps = [0] * len(piece.cases)
+        self.logp = tape.leaf(piece.tokens("logps"))
+        self.signs: FloatArray = piece.tokens("advantages")
         self.advantage = tape.exact(self.signs)
-        self._old, self._ref, self._sampling = batch.old_logps, batch.ref_logps, batch.sampling_logps
-        self._importance = batch.importance_ratio
+
+    def parameter(self, name: str) -> Array:
+        """A hyper-parameter, one number a token where cases differ in it."""
+        return self.tape.numbers(self.piece.numbers(name), self.piece.case_tokens)
 
     @cached_property
     def old_logp(self) -> Array:
         """The detached current log-probability in the on-policy form."""
-        return stop_gradient(self.logp) if self._old is None else self.tape.exact(self.piece.tokens(self._old))
+        return stop_gradient(self.logp) if self._batch.old_logps is None else self._exact("old_logps")
 
     @cached_property
     def importance(self) -> Array | None:
-        return None if self._importance is None else self.tape.exact(self.piece.tokens(self._importance))
+        return None if self._batch.importance_ratio is None else self._exact("importance_ratio")
+
+    def _exact(self, name: str) -> Array:
+        return self.tape.exact(self.piece.tokens(name))
 
     @cached_property
     def lengths(self) -> Divisor:
@@ -98,17 +104,17 @@ class Terms:
 
     @cached_property
     def ratio_low(self) -> Array:
-        return bound_of_ratio(1 - self.tape.number(self.spec.epsilon_low))
+        return bound_of_ratio(1 - self.parameter("epsilon_low"))
 
     @cached_property
     def ratio_high(self) -> Array:
-        return bound_of_ratio(1 + self.tape.number(self.spec.epsilon_high))
+        return bound_of_ratio(1 + self.parameter("epsilon_high"))
 
     def clipped_surrogate(self, ratio: Array) -> Array:
         spec, advantage = self.spec, self.advantage
         first = ratio
         if spec.delta is not None:
-            first = minimum(ratio, bound_of_ratio(self.tape.number(spec.delta)))
+            first = minimum(ratio, bound_of_ratio(self.parameter("delta")))
         second = clip(ratio, self.ratio_low, self.ratio_high)
         same = _repeats(first, ratio) & _repeats(second, ratio)
         nothing = advantage.zeros()
@@ -129,10 +135,9 @@ class Terms:
     def kl(self, ratio: Array) -> Array:
         """The KL term of every token."""
         spec, conventions = self.spec, self.conventions
-        assert self._ref is not None
         polynomial = spec.kl_estimator in (KLEstimator.K1, KLEstimator.K2)
         acts = not polynomial or conventions.kl_bounded is KLBounded.EVERY
-        x = self.tape.exact(self.piece.tokens(self._ref)) - self.logp
+        x = self._exact("ref_logps") - self.logp
         x = self.bounded(x, conventions.kl_log_ratio_bound if acts else None)
         match spec.kl_estimator:
             case KLEstimator.K1:
@@ -165,27 +170,29 @@ class Terms:
             policy = kept(policy, keeps)
         if not self.kl_with_policy:
             return policy
-        return policy + self.tape.number(self.spec.beta) * self.kl(ratio)
+        return policy + self.parameter("beta") * self.kl(ratio)
 
     def _keeps(self) -> Flags | None:
         """The off-policy sequence mask: which tokens keep their policy term; None for all."""
-        threshold = self.spec.off_policy_mask_threshold
         droppable = self.signs < 0
-        if threshold is None or not droppable.any():
+        if self.spec.off_policy_mask_threshold is None or not droppable.any():
             return None
-        sampled = self.old_logp if self._sampling is None else self.tape.exact(self.piece.tokens(self._sampling))
+        sampled = self.old_logp if self._batch.sampling_logps is None else self._exact("sampling_logps")
         evidence = sampled - stop_gradient(self.logp)
-        drift, limit = over(total([evidence]), self.lengths), self.tape.number(threshold)
+        thresholds = self.piece.numbers("off_policy_mask_threshold")
+        drift, limit = over(total([evidence]), self.lengths), self.tape.numbers(thresholds, self.piece.owners)
         gap = self.tape.arithmetic.gap(drift.value, limit.value)
         drifted = gap > 0.0
         slack = (drift.radius + limit.radius) * GRACE
         asked = np.logical_or.reduceat(droppable, self.runs.starts)
         for row in np.flatnonzero(asked & (abs(gap) <= slack) & (slack > 0.0)).tolist():
-            if self.undecided_jumps < len(self._assumed):
-                drifted[row] = self._assumed[self.undecided_jumps]
+            case = int(np.searchsorted(self.piece.owners.starts, row, side="right")) - 1
+            before = self.undecided_jumps[case]
+            if before < len(self._assumed):
+                drifted[row] = self._assumed[before]
             else:
-                drifted[row] = self._exceeds(row, sampled, threshold)
-            self.undecided_jumps += 1
+                drifted[row] = self._exceeds(row, sampled, thresholds[case])
+            self.undecided_jumps[case] += 1
         keeps: Flags = ~(droppable & np.repeat(drifted, self.runs.lengths))
         return keeps
 
