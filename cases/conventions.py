@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from cases.fields import number, set_member, set_members, set_number, set_optional_number
 
@@ -138,3 +139,7 @@ def _bounds(value: object) -> tuple[float | None, float | None]:
         None if low is None else number("log_ratio_bounds", low, lambda bound: bound < 0, takes),
         None if high is None else number("log_ratio_bounds", high, lambda bound: bound > 0, takes),
     )
+
+
+USUAL: Final = Conventions()
+"""The bare formulas'."""

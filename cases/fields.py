@@ -16,6 +16,8 @@ E = TypeVar("E", bound=StrEnum)
 
 def member(kind: type[E], name: str, value: object) -> E:
     """The member of an enumeration that a value names."""
+    if isinstance(value, kind):
+        return value
     try:
         return kind(str(value))
     except ValueError:

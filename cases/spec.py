@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
-from cases.conventions import CispoClip, Conventions
+from cases.conventions import USUAL, CispoClip, Conventions
 from cases.fields import set_member, set_number, set_optional_number
 
 LONGEST_COMPLETION = 2**31 - 1
@@ -97,7 +97,7 @@ class LossSpec:
     vespo_lambda_pos: float = 3.0
     vespo_k_neg: float = 3.0
     vespo_lambda_neg: float = 2.0
-    conventions: Conventions = field(default_factory=Conventions)
+    conventions: Conventions = USUAL
 
     def __post_init__(self) -> None:
         set_member(self, "loss_type", LossType)

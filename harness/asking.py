@@ -22,8 +22,8 @@ from oracles.expectation import Expectation
 from reports.records import Cell, Record, Verdict
 
 REPEAT_EVERY: Final = 16
-AHEAD: Final = 16
-"""Questions under way beside the one whose answer is waited for."""
+AHEAD: Final = 1024
+"""Questions that are put before the first of them is judged."""
 
 SURFACE: Final = "logps"
 

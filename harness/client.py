@@ -23,7 +23,7 @@ from harness.outcome import (
 )
 from harness.timings import Use
 from harness.worker import protocol
-from harness.worker_process import FAILURES, WorkerProcess
+from harness.worker_process import FAILURES, ORDINARY_PIPE, WorkerProcess
 from harness.worker_start import Start, allowed, time_to_start
 
 __all__ = [
@@ -42,8 +42,11 @@ _NOTHING: Final[Mapping[str, FloatArray]] = MappingProxyType({})
 # An answer may lie ready, or be half written, when the parent comes late to fetch it.
 _GRACE: Final = 1.0
 
-# Well below what a pipe holds unread, so that neither side waits for the other to read.
-_AHEAD_BYTES: Final = 2**15
+AHEAD: Final = 256
+"""Cases under way for which there is room."""
+
+# Of what a pipe holds unread, so that neither side waits for the other to read.
+_PART: Final = 0.5
 _HEADER_BYTES: Final = 2**10
 _POSITION_BYTES: Final = 6 * 8 + 1
 
@@ -86,6 +89,8 @@ class WorkerClient:
         self._process: WorkerProcess | None = None
         self._facts: TargetFacts | None = None
         self._under_way: deque[_Sent] = deque()
+        # The bytes of all of them.
+        self._ahead = 0
         self._arrived: dict[int, Outcome] = {}
         # When the process came to the first case under way.
         self._began = 0.0
@@ -141,12 +146,17 @@ class WorkerClient:
 
     def has_room(self, case: Case) -> bool:
         """Whether to submit a case while others are under way, so that the process need not wait for it."""
+        process = self._process
+        # What is answered but not read is under way no more, and the process may have nothing left to do.
+        while self._under_way and process is not None and process is self._process and process.has_written:
+            self._fetch()
         is_wordy = self._process is not None and self._process.output.is_long
-        return self._fits(case) and not is_wordy
+        return len(self._under_way) < AHEAD and self._fits(case) and not is_wordy
 
     def _fits(self, case: Case) -> bool:
         size = _HEADER_BYTES + _POSITION_BYTES * case.batch.mask.size
-        return sum(len(sent.request) for sent in self._under_way) + size <= _AHEAD_BYTES
+        holds = ORDINARY_PIPE if self._process is None else self._process.holds
+        return self._ahead + size <= _PART * holds
 
     def submit(
         self,
@@ -168,6 +178,7 @@ class WorkerClient:
         request = case_request(case, device, instead, attempt, self._number)
         alone = not self._under_way
         self._under_way.append(_Sent(self._number, request))
+        self._ahead += len(request)
         if alone:
             process.output.forget()
             self._began = time.monotonic()
@@ -211,6 +222,7 @@ class WorkerClient:
             self._abandon()
             raise
         self._under_way.popleft()
+        self._ahead -= len(sent.request)
         self._began = self._last = time.monotonic()
         self._answered += 1
         self._busy += answer.header.get("busy", 0.0)
@@ -244,6 +256,7 @@ class WorkerClient:
     def _abandon(self) -> None:
         process, self._process = self._process, None
         self._under_way.clear()
+        self._ahead = 0
         self._arrived.clear()
         if process is not None:
             process.kill()
@@ -258,6 +271,7 @@ class WorkerClient:
         if status == "crash" and memory is not None and "alloc" in printed:
             sentence = f"{sentence}, perhaps for want of memory: {allowed(memory)}"
         sent = self._under_way.popleft()
+        self._ahead -= len(sent.request)
         self._arrived[sent.number] = Outcome(status, message=explained(sentence, "", printed), seconds=seconds)
 
     def _running(self) -> WorkerProcess:

@@ -1,4 +1,4 @@
-"""Several processes that judge: each takes whole descriptions, with target processes of its own.
+"""Several processes that judge: each takes a few descriptions at a time, with target processes of its own.
 
 Results come back in the order of the schedule, so that a run has the same rows however many there are.
 """
@@ -11,19 +11,22 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from harness import padding
 from harness.asking import Contestant
 from harness.client import TargetFacts
 from harness.events import CaseJudged, PaddingChecked
 from harness.generation import Scheduled
-from harness.judging import judged_entry, open_contestants
+from harness.judging import judged_entries, open_contestants
 from harness.outcome import TargetUnavailable
 from harness.padding import Checkup
 from harness.plan import Plan
 from harness.processes import companions
 from harness.timings import Use
+
+TOGETHER: Final = 24
+"""Descriptions that a process takes: many have more cases of one formula, few are done sooner."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -57,7 +60,8 @@ class Jobs:
 
     def judged(self, entries: Sequence[Scheduled]) -> Iterator[CaseJudged]:
         """What becomes of each description, in order."""
-        return self._shared_out(_judge, entries)
+        pieces = [entries[first : first + TOGETHER] for first in range(0, len(entries), TOGETHER)]
+        return self._shared_out(_judge, pieces)
 
     def checked(self, checkups: Sequence[Checkup]) -> Iterator[PaddingChecked]:
         """What each checkup of padding hygiene finds, in order."""
@@ -89,12 +93,12 @@ def _open(plan: Plan) -> tuple[TargetFacts, ...]:
     return tuple(one.client.facts for one in _opened(plan))
 
 
-def _judge(plan: Plan, entry: Scheduled) -> list[CaseJudged]:
-    return list(judged_entry(plan, entry, _opened(plan)))
+def _judge(plan: Plan, entries: Sequence[Scheduled]) -> list[CaseJudged]:
+    return list(judged_entries(plan, entries, _opened(plan)))
 
 
 def _check(plan: Plan, checkup: Checkup) -> list[PaddingChecked]:
-    return list(padding.found(plan, checkup, _opened(plan)))
+    return list(padding.found(plan, [checkup], _opened(plan)))
 
 
 def _done(work: Callable[[Plan, T], list[R]], plan: Plan, piece: T) -> tuple[list[R], int, tuple[Use, ...]]:

@@ -13,7 +13,7 @@ from cases.case import Case
 from cases.dtypes import FloatArray
 from cases.spec import Level
 from harness.client import Outcome
-from oracles.expectation import Expectation
+from oracles.expectation import Exact, Expectation
 from reports.records import NOT_COMPARED, Divergence, Verdict
 
 REPEAT_FACTOR: Final = 2.0
@@ -200,13 +200,16 @@ def _against_outcomes(
     error = expectation.gradients[0].error(answer)
     ratio = _ratio(error, expectation.gradients[0].bound)
     nearest = np.zeros(ratio.shape, dtype=np.int64)
+    first = expectation.gradients[0]
     for number, exact in enumerate(expectation.gradients[1:], start=1):
-        own = exact.error(answer)
-        its = _ratio(own, exact.bound)
-        better = (its < ratio) | (np.isnan(ratio) & ~np.isnan(its))
+        # Few elements have a decision in doubt.
+        at = ((exact.high != first.high) | (exact.bound != first.bound) | (exact.low != first.low)).nonzero()
+        own = Exact(exact.high[at], exact.low[at], exact.bound[at]).error(answer[at])
+        its, known = _ratio(own, exact.bound[at]), ratio[at]
+        better = (its < known) | (np.isnan(known) & ~np.isnan(its))
         if better.any():
-            error, ratio = np.where(better, own, error), np.where(better, its, ratio)
-            nearest[better] = number
+            error[at], ratio[at] = np.where(better, own, error[at]), np.where(better, its, known)
+            nearest[at] = np.where(better, number, nearest[at])
     if expectation.hull is not None:
         least, greatest = expectation.hull
         bound = np.max([exact.bound for exact in expectation.gradients], axis=0)

@@ -7,10 +7,11 @@ promised is shown.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product, starmap
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -31,6 +32,9 @@ from harness.plan import Plan
 from reports.records import NOT_COMPARED, Record, Verdict
 
 _TENSORS: Final = ("logps", "old_logps", "ref_logps", "advantages", "sampling_logps", "importance_ratio")
+AHEAD: Final = 2
+"""Cases under way beside the one whose answers are looked at."""
+
 _FINITE_SHIFT: Final = 0.375
 
 
@@ -89,19 +93,37 @@ def checkups(plan: Plan) -> tuple[Checkup, ...]:
 
 def check(plan: Plan, contestants: Sequence[Contestant]) -> Iterator[PaddingChecked]:
     """Padding hygiene in every cell of every target."""
-    for checkup in checkups(plan):
-        yield from found(plan, checkup, contestants)
+    yield from found(plan, checkups(plan), contestants)
 
 
-def found(plan: Plan, checkup: Checkup, contestants: Sequence[Contestant]) -> Iterator[PaddingChecked]:
-    """What one part of the check finds."""
-    dtype, level, description = checkup.dtype, checkup.level, checkup.description
-    batch = realise(description, dtype, level)
-    for loss_type, beta in product(plan.loss_types, plan.betas):
-        case = case_for(description, batch, loss_type, level, beta)
-        for one in contestants:
-            if one.takes(loss_type, level, dtype):
-                yield from _checked(one, one.under_conventions(case))
+def found(plan: Plan, checkups: Sequence[Checkup], contestants: Sequence[Contestant]) -> Iterator[PaddingChecked]:
+    """What some parts of the check find; the next case is put before the answers to one are looked at."""
+    under_way: deque[_Sent] = deque()
+    try:
+        for one, case in _cases(plan, checkups, contestants):
+            under_way.append(_sent(one, case))
+            if len(under_way) > AHEAD:
+                yield from _checked(under_way.popleft())
+        while under_way:
+            yield from _checked(under_way.popleft())
+    except GeneratorExit:
+        # Whoever asks next must not get these answers.
+        for sent in under_way:
+            sent.outcomes()
+        raise
+
+
+def _cases(
+    plan: Plan, checkups: Sequence[Checkup], contestants: Sequence[Contestant]
+) -> Iterator[tuple[Contestant, Case]]:
+    for checkup in checkups:
+        dtype, level, description = checkup.dtype, checkup.level, checkup.description
+        batch = realise(description, dtype, level)
+        for loss_type, beta in product(plan.loss_types, plan.betas):
+            case = case_for(description, batch, loss_type, level, beta)
+            for one in contestants:
+                if one.takes(loss_type, level, dtype):
+                    yield one, one.under_conventions(case)
 
 
 def read_at_masked_positions(one: Contestant, case: Case) -> tuple[str, ...]:
@@ -115,19 +137,36 @@ def read_at_masked_positions(one: Contestant, case: Case) -> tuple[str, ...]:
     )
 
 
-def _checked(one: Contestant, case: Case) -> Iterator[PaddingChecked]:
-    client = one.client
-    numbers = client.submit(case, one.device), client.submit(case, one.device, attempt=1)
-    dirtied = [(dirty, client.submit(case, one.device, {dirty.tensor: dirty.values})) for dirty in garbage(case)]
-    clean, again = map(client.receive, numbers)
-    leaks: dict[PaddingPromise, dict[str, Outcome]] = {line: {} for line in PaddingPromise}
-    for dirty, number in dirtied:
-        outcome = client.receive(number)
-        if not bits_equal(clean, outcome):
-            leaks[dirty.line][dirty.tensor] = outcome
+class _Sent(NamedTuple):
+    """A case under way: clean, once more, and with garbage in one tensor after the other."""
+
+    one: Contestant
+    case: Case
+    numbers: tuple[int, ...]
+    dirtied: tuple[Garbage, ...]
+
+    def outcomes(self) -> list[Outcome]:
+        """What became of each, in the order they were sent in."""
+        return [self.one.client.receive(number) for number in self.numbers]
+
+
+def _sent(one: Contestant, case: Case) -> _Sent:
+    dirtied = tuple(garbage(case))
+    twice = (one.client.submit(case, one.device, attempt=attempt) for attempt in (0, 1))
+    others = (one.client.submit(case, one.device, {dirty.tensor: dirty.values}) for dirty in dirtied)
+    return _Sent(one, case, (*twice, *others), dirtied)
+
+
+def _checked(sent: _Sent) -> Iterator[PaddingChecked]:
+    one, case = sent.one, sent.case
+    clean, again, *outcomes = sent.outcomes()
     if clean.status != "ok" or not bits_equal(clean, again):
         # What differs from call to call cannot be told from what leaks; the case is judged elsewhere.
         return
+    leaks: dict[PaddingPromise, dict[str, Outcome]] = {line: {} for line in PaddingPromise}
+    for dirty, outcome in zip(sent.dirtied, outcomes, strict=True):
+        if not bits_equal(clean, outcome):
+            leaks[dirty.line][dirty.tensor] = outcome
     for line, leaked in leaks.items():
         promised = line in one.promises
         record = _record(one, case, line, clean, leaked) if leaked and promised else None

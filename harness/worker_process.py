@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import select
 import shutil
@@ -48,6 +49,11 @@ ENVIRONMENT: Final = {
     "OMP_NUM_THREADS": "1",
 }
 
+ORDINARY_PIPE: Final = 2**16
+"""What a pipe holds unread where it cannot be asked, or a little more."""
+
+_WIDE_PIPE: Final = 2**20
+
 _LOOK_EVERY: Final = 0.1
 _TIME_TO_END: Final = 2.0
 
@@ -61,7 +67,9 @@ FAILURES: Final = (WorkerDied, TimeoutError, PrintedTooMuch, protocol.ProtocolEr
 
 
 class WorkerProcess:
-    """One process running `harness/worker/` in some interpreter; `output` is what it prints.
+    """One process running `harness/worker/` in some interpreter.
+
+    `output` is what it prints; `holds` is how many bytes either pipe holds unread.
 
     `path` holds folders whose packages come before the interpreter's own.
 
@@ -73,6 +81,8 @@ class WorkerProcess:
         self.output = WorkerOutput()
         child_reads, self._write_fd = os.pipe()
         self._read_fd, child_writes = os.pipe()
+        # What is written ahead must lie somewhere, and so must the answers.
+        self.holds = min(_widened(self._write_fd), _widened(self._read_fd))
         os.set_blocking(self._write_fd, False)
         self._readable, self._writable = select.poll(), select.poll()
         self._readable.register(self._read_fd, select.POLLIN)
@@ -126,6 +136,11 @@ class WorkerProcess:
                 raise WorkerDied from None
 
         protocol.write_all(write, data)
+
+    @property
+    def has_written(self) -> bool:
+        """Whether a message, or the beginning of one, lies ready."""
+        return bool(self._left_over) or bool(self._readable.poll(0))
 
     def receive(self, deadline: float) -> protocol.Message:
         """Read a message.
@@ -246,3 +261,11 @@ def find_python(python: str) -> str:
     if not os.access(path, os.X_OK):
         raise PermissionError(f"{python} cannot be executed")
     return str(path)
+
+
+def _widened(pipe: int) -> int:
+    """How many bytes a pipe holds, once it is made as wide as is allowed."""
+    # Only Linux can; a user may have too many wide pipes already.
+    with contextlib.suppress(AttributeError, OSError):
+        return fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _WIDE_PIPE)
+    return ORDINARY_PIPE

@@ -155,8 +155,7 @@ class Hunt:
     def _judged(self, entry: Scheduled, cell: _Cell, one: Contestant) -> Judgement | None:
         """How a case ends; None where the fault changes nothing for want of an option."""
         case = self._case(entry, cell)
-        one.client.submit(case, one.device)
-        outcome = one.client.receive()
+        outcome = one.client.ask(case, one.device)
         if outcome.status == "unsupported":
             return None
         expectation = expect(case) if entry.phase == LARGE else self._expectation(case)

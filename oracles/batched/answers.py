@@ -12,8 +12,8 @@ import numpy.typing as npt
 from cases.case import Case
 from cases.dtypes import FloatArray
 from oracles.batched.aggregation import Step
-from oracles.batched.arithmetic import Arithmetic
-from oracles.batched.decisions import Choice, Outcomes, Survey
+from oracles.batched.arithmetic import Arithmetic, DoubleDouble
+from oracles.batched.decisions import NO_SLOPES, Choice, Outcomes, Survey
 from oracles.batched.edge import Flags
 from oracles.contract import Contract
 from oracles.expectation import SLACK, Exact, Expectation
@@ -40,6 +40,7 @@ class Answers:
         arithmetic: Arithmetic,
     ) -> None:
         self._step, self._surveys = step, surveys
+        self._is_double = isinstance(arithmetic, DoubleDouble)
         self._slack = SLACK + OWN_FACTOR * arithmetic.unit / min(contract.u, contract.u_sum)
         self._masks = [case.batch.mask for case in cases]
         sizes = [mask.size for mask in self._masks]
@@ -105,15 +106,24 @@ class Answers:
 
     def _spread(self, key: tuple[Choice, ...]) -> list[FloatArray]:
         """The gradient of all cases for what a choice comes to in each piece, with its second half and bound."""
-        high, low, bound = (np.zeros(self._size) for _ in range(3))
-        for one, choice in zip(self._surveys, key, strict=True):
-            slopes = one.slopes[choice]
-            if slopes is None:
+        first = next(iter(self._gradients), None)
+        if first is None:
+            high, bound = np.zeros(self._size), np.zeros(self._size)
+            low = np.zeros(self._size) if self._is_double else np.broadcast_to(0.0, self._size)
+            others = [True] * len(key)
+        else:
+            # Most pieces of a large batch are alike in all outcomes.
+            high, low, bound = self._gradients[first]
+            high, low, bound = high.copy(), low.copy() if self._is_double else low, bound.copy()
+            others = [one != other for one, other in zip(key, first, strict=True)]
+        for survey, choice, differs in zip(self._surveys, key, others, strict=True):
+            if not differs:
                 continue
-            at = one.positions
-            high[at], low[at] = slopes.value
+            slopes, at = survey.slopes[choice] or NO_SLOPES, survey.positions
+            high[at] = slopes.value[0]
             own = np.where(np.isnan(slopes.radius), np.inf, slopes.radius * self._slack)
-            if isinstance(slopes.value[1], np.ndarray):
+            if self._is_double:
+                low[at] = slopes.value[1]
                 own = own + np.where(slopes.radius > 0.0, np.abs(slopes.value[1]) * _LEFT_OUT, 0.0)
             bound[at] = own
         return [high, low, bound]

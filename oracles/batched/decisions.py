@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,10 @@ class Choice(NamedTuple):
     passing: float
 
 
+DECIDED: Final = Choice(1.0, 0.0)
+"""Of the choices, the one where nothing is in doubt."""
+
+
 class Slopes(NamedTuple):
     """The derivative by each token, and its rounding error."""
 
@@ -38,41 +42,40 @@ class Slopes(NamedTuple):
     radius: Floats
 
 
+NO_SLOPES: Final = Slopes((0.0, 0.0), 0.0)
+"""Where no gradient comes."""
+
+
 @dataclass(frozen=True, eq=False)
 class Doubts:
-    """Which decisions each case of a piece has in doubt: minima, clips, clips at both bounds; whether every clip in
-    doubt only repeats what a minimum in doubt passes.
+    """Which decisions a case has in doubt: minima, clips, clips at both bounds.
+
+    `all_repeat` says whether every clip in doubt only repeats what a minimum in doubt passes.
     """
 
-    minima: Flags
-    clips: Flags
-    pinches: Flags
-    all_repeat: Flags
-
-    @classmethod
-    def none(cls, cases: int) -> Doubts:
-        """Nothing is in doubt."""
-        nowhere = np.zeros(cases, dtype=bool)
-        return cls(nowhere, nowhere, nowhere, ~nowhere)
+    minima: bool
+    clips: bool
+    pinches: bool
+    all_repeat: bool
 
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """The gradient of a piece for each choice, and the decisions that its cases have."""
+    """The gradient of a piece for each choice, and what each case has in doubt there; None where none has any."""
 
     positions: Integers
     slopes: dict[Choice, Slopes | None]
     overflowing: Flags | None
-    doubts: Doubts
+    doubts: Sequence[Doubts] | None
     span: Ranges | None = None
 
     def taken(self, choice: Choice, case: int) -> Choice:
         """What a choice comes to in a case here."""
-        doubts = self.doubts
-        weight = choice.weight if doubts.minima[case] else 1.0
-        passing = choice.passing if doubts.clips[case] else 0.0
-        if doubts.clips[case] and doubts.all_repeat[case] and weight == 1.0:
-            passing = 0.0
+        if self.doubts is None:
+            return DECIDED
+        doubts = self.doubts[case]
+        weight = choice.weight if doubts.minima else 1.0
+        passing = choice.passing if doubts.clips and not (doubts.all_repeat and weight == 1.0) else 0.0
         return Choice(weight, passing)
 
 
@@ -94,18 +97,26 @@ def survey(
 ) -> Survey:
     """Sweep a piece for every outcome that its decisions admit; one among others also for what theirs may."""
     found = decisions(tape, [array for array, _ in seeds])
-    doubts = _doubts(tape, found) if found else Doubts.none(tape.owners.lengths.size)
-    minima, clips = bool(doubts.minima.any()), bool(doubts.clips.any())
-    pinches = bool(doubts.pinches.any()) or not alone
+    doubts = _doubts(tape, found) if found else None
     slopes = {
         choice: _slopes(sweep(tape, seeds, choice.weight, choice.passing).get(leaf.index))
-        for choice in _choices(minima, clips, pinches, bool(doubts.all_repeat.all()))
+        for choice in _joint(doubts or [], pinches=not alone)
     }
     span = ranges(tape, leaf, seeds, found) if found else None
     return Survey(positions, slopes, tape.overflowing, doubts, span)
 
 
-def _doubts(tape: Tape, found: Sequence[Decision]) -> Doubts:
+def _joint(doubts: Sequence[Doubts], pinches: bool = False) -> list[Choice]:
+    """The choices that take all doubts into account."""
+    return _choices(
+        any(one.minima for one in doubts),
+        any(one.clips for one in doubts),
+        pinches or any(one.pinches for one in doubts),
+        all(one.all_repeat for one in doubts),
+    )
+
+
+def _doubts(tape: Tape, found: Sequence[Decision]) -> list[Doubts]:
     cases = tape.owners.lengths.size
     minima, clips, others = (np.zeros(cases, dtype=bool) for _ in range(3))
     for one in found:
@@ -114,7 +125,8 @@ def _doubts(tape: Tape, found: Sequence[Decision]) -> Doubts:
         if one.node.kind == "clip":
             clips |= tape.of_cases(one.where)
             others |= tape.of_cases(one.own)
-    return Doubts(minima, clips, tape.pinches, ~others)
+    flags = minima.tolist(), clips.tolist(), tape.pinches.tolist(), (~others).tolist()
+    return [Doubts(*own) for own in zip(*flags, strict=True)]
 
 
 def _slopes(adjoint: Adjoint | None) -> Slopes | None:
@@ -125,12 +137,8 @@ class Outcomes:
     """The outcomes of cases, from those of their pieces."""
 
     def __init__(self, surveys: Sequence[Survey]) -> None:
-        self._doubts = [one.doubts for one in surveys]
+        self._doubts = [one.doubts for one in surveys if one.doubts is not None]
 
     def choices(self, case: int) -> list[Choice]:
         """The choices that a case has."""
-        minima = any(one.minima[case] for one in self._doubts)
-        clips = any(one.clips[case] for one in self._doubts)
-        pinches = any(one.pinches[case] for one in self._doubts)
-        all_repeat = all(one.all_repeat[case] for one in self._doubts)
-        return _choices(minima, clips, pinches, all_repeat)
+        return _joint([one[case] for one in self._doubts]) if self._doubts else [DECIDED]

@@ -191,7 +191,7 @@ class Layout:
             first += count
 
     def pieces(self, most: int = PIECE) -> Iterator[Piece]:
-        """All of it at once where that is at most `most` tokens or several cases, or in pieces of a completion or more."""
+        """Several cases at once; a large one in pieces of at most `most` tokens or one completion."""
         if self.tokens <= most or len(self.cases) > 1:
             yield Piece(self.cases, self.rows, self._positions, self.runs, self.owners, 0)
             return
