@@ -73,7 +73,7 @@ def execute(plan: Plan, emit: Emit, earlier: Earlier = NOTHING) -> ExitCode:
         found: dict[str, Any] = {}
         exit_code, complete = ExitCode.INTERRUPTED, False
         try:
-            for event in _events(plan, entries, contestants, jobs, earlier, tally, watch):
+            for event in _events(plan, entries, contestants, jobs, earlier, tally, sample, watch):
                 tally.add(event)
                 sample.add(event)
                 emit(event)
@@ -85,7 +85,6 @@ def execute(plan: Plan, emit: Emit, earlier: Earlier = NOTHING) -> ExitCode:
             expectations = [one.as_facts() for one in tally.expectations]
             found = {"strength": sample.as_facts(), "expectations": expectations}
             exit_code, complete = tally.exit_code, True
-            watch.lap("strength")
         except KeyboardInterrupt:
             pass
         except TargetUnavailable:
@@ -131,18 +130,25 @@ def _events(
     jobs: Jobs | None,
     earlier: Earlier,
     tally: Tally,
+    sample: Sample,
     watch: Stopwatch,
 ) -> Iterator[CaseJudged | PaddingChecked | Shrinking | CellExplained | ExpectationChecked]:
     yield from _judged(plan, entries, contestants, jobs, earlier.judged)
     watch.lap("judging")
     stored = list(earlier.padding)
+    strength = sample.measured()
     for checked in check_padding(plan, contestants) if jobs is None else jobs.checked(checkups(plan)):
         # Asked again, since it is quick; only what is on disk already is not written twice.
         is_stored = checked.record is not None and bool(stored)
         yield replace(checked, stored=is_stored)
         if is_stored:
             stored.pop(0)
+        # The targets have their hands full meanwhile.
+        next(strength, None)
     watch.lap("padding")
+    for _ in strength:
+        pass
+    watch.lap("strength")
     uses = [tuple(one.client.use for one in contestants)] if jobs is None else jobs.uses
     watch.used(together(uses, [one.facts.label for one in contestants]))
     shrunk = list(earlier.shrunk)

@@ -32,7 +32,7 @@ from harness.plan import Plan
 from reports.records import NOT_COMPARED, Record, Verdict
 
 _TENSORS: Final = ("logps", "old_logps", "ref_logps", "advantages", "sampling_logps", "importance_ratio")
-AHEAD: Final = 2
+AHEAD: Final = 12
 """Cases under way beside the one whose answers are looked at."""
 
 _FINITE_SHIFT: Final = 0.375

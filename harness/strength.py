@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import zip_longest
 from typing import Any, Final
@@ -134,10 +134,11 @@ def _indistinct(case: Case, pieces: Pieces, points: Sequence[Variant]) -> list[V
     expectation = expected(case)
     if expectation.loss_overflows or expectation.others:
         return list(points)
-    wanted = arb(float(expectation.loss.high[0])) + arb(float(expectation.loss.low[0]))
-    bound = float(expectation.loss.bound[0])
-    # The loss alone tells most points apart, before a gradient is formed.
-    near = [point for point in points if not abs(float(pieces.loss(point).value - wanted)) > bound]
+    high, bound = float(expectation.loss.high[0]), float(expectation.loss.bound[0])
+    wanted = arb(high) + arb(float(expectation.loss.low[0]))
+    # The loss alone tells most points apart, to float64 even, before a gradient is formed.
+    near = [point for point in points if pieces.may_be_within(point, bound, high)]
+    near = [point for point in near if not abs(float(pieces.loss(point).value - wanted)) > bound]
     return [point for point in near if _alike(case, expectation, pieces, point)]
 
 
@@ -165,6 +166,7 @@ class Sample:
 
     def __init__(self) -> None:
         self._kept: defaultdict[tuple[str, str, str, bool], list[Case]] = defaultdict(list)
+        self._facts: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
 
     def add(self, event: Event) -> None:
         """Keep a scheduled case that was answered, if there is room for it or it tells more than those kept."""
@@ -178,14 +180,17 @@ class Sample:
         if len(kept) > 4 * MOST_CASES:
             kept[:] = _ordered(kept)[:MOST_CASES]
 
-    def as_facts(self) -> dict[str, Any]:
-        """The strength of the run, by target."""
-        facts: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    def measured(self) -> Iterator[None]:
+        """Find the strength of one target, loss and level after the other, once all cases are added."""
         shared = _Shared()
         for (target, loss_type, level, kl), cases in self._kept.items():
             found = told_apart(cases, shared)
             told = found.formulas - len(found.left)
             words = tuple(point.words for point in found.left[:MOST_NAMED])
             strength = Strength(loss_type, level, kl, found.formulas, told, found.cases, words)
-            facts[target].append(asdict(strength))
-        return dict(facts)
+            self._facts[target].append(asdict(strength))
+            yield
+
+    def as_facts(self) -> dict[str, Any]:
+        """The strength of the run, by target, as far as it was measured."""
+        return dict(self._facts)

@@ -27,6 +27,9 @@ T = TypeVar("T")
 Terms = tuple[tuple[Scalar, ...], ...]
 """A scalar for every token, by completion; completions without tokens are empty."""
 
+_ROUGHLY: Final = 2.0**-49
+"""Relative error of what a few operations in float64 give."""
+
 
 class Pieces:
     """What the points of the space are made of, on one case; an off-policy mask is taken as the case has it."""
@@ -44,17 +47,23 @@ class Pieces:
 
     def may_lose(self, variant: Variant, loss: float) -> bool:
         """Whether the loss of a point may be a number, within twice its bound: quick, to rule most points out."""
+        policy, kl, radius = self._roughly(variant)
+        # beta, the product and the sum are rounded too.
+        radius += self._case.batch.dtype.unit_roundoff * (abs(policy) + 4 * abs(kl)) if kl else 0.0
+        return abs(loss - (policy + kl)) <= 2.0 * radius
+
+    def may_be_within(self, variant: Variant, distance: float, loss: float) -> bool:
+        """Whether the exact loss of a point may be within a distance of a number: quick, as `may_lose`."""
+        policy, kl, _ = self._roughly(variant)
+        return not abs(loss - (policy + kl)) > distance + _ROUGHLY * (abs(policy) + abs(kl))
+
+    def _roughly(self, variant: Variant) -> tuple[float, float, float]:
+        """Policy and KL terms of the loss of a point, to float64, and their bounds added up."""
         policy, divergence = self._loss_terms(variant)
         beta = self._formula.parameters.beta
-        value, radius = policy.mid, policy.radius
-        if divergence is not None and beta is not None:
-            kl = beta.mid * divergence.mid
-            # beta, the product and the sum are rounded too.
-            radius += beta.mid * divergence.radius + self._case.batch.dtype.unit_roundoff * (
-                abs(value) + 4 * abs(kl)
-            )
-            value += kl
-        return abs(loss - value) <= 2.0 * radius
+        if divergence is None or beta is None:
+            return policy.mid, 0.0, policy.radius
+        return policy.mid, beta.mid * divergence.mid, policy.radius + beta.mid * divergence.radius
 
     def _loss_terms(self, variant: Variant) -> tuple[Scalar, Scalar | None]:
         """The policy terms as one number, and the KL terms without beta, where there are any."""

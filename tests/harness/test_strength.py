@@ -174,6 +174,7 @@ def test_a_run_says_how_strong_its_cases_are() -> None:
     for event in scheduled:
         if event.record.phase == "shrunk":
             sample.add(event)
+    assert list(sample.measured()) == []
     assert sample.as_facts() == {}
 
 
