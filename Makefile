@@ -21,7 +21,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .PHONY: run test check bench publish clean
 
 run: $(STAMP)
-	$(VENV)/bin/lossgate run trl --all --jobs 2
+	$(VENV)/bin/lossgate run trl --all
 
 test: $(STAMP) $(CACHE)/.stamp
 	$(PY) -m pytest -q -n 2 --dist loadfile

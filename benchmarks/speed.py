@@ -19,7 +19,34 @@ def main() -> int:
     found = json.loads(Path(sys.argv[1]).read_text() if sys.argv[1:] else _measured())["benchmarks"]
     cells = [one for one in found if "cell" in one["extra_info"]]
     dtypes = list(dict.fromkeys(one["extra_info"]["cell"][2] for one in cells))
-    print("(Oracle, bound and verdict) / one loss and backward of TRL, by dtype; in brackets, ours in ms.\n")
+    print("(Oracle, bound and verdict) / one loss and backward of TRL, by dtype; in brackets, ours in ms.")
+    print("\nCases judged together, as those of one formula are in a run, each of them:\n")
+    _print_table([one for one in cells if "together" in one["extra_info"]], dtypes)
+    print("\nA case judged by itself:\n")
+    _print_table([one for one in cells if "together" not in one["extra_info"]], dtypes)
+    print()
+    for one in found:
+        if "gradcheck" in one["extra_info"]:
+            ratio = one["extra_info"]["gradcheck"] / one["stats"]["median"]
+            print(f"Slow gradcheck of TRL's grpo at (8, 32) / oracle, bound and verdict in float32: {ratio:.0f}.")
+    measured = [one for one in found if "jobs" in one["extra_info"]]
+    runs = {(one["extra_info"]["jobs"], one["extra_info"]["cores"]): one for one in measured}
+    for (jobs, cores), one in runs.items():
+        about, seconds = one["extra_info"], one["stats"]["median"]
+        where = f"{cores} core{'s' if cores > 1 else ''}"
+        parts = ", ".join(f"{name} {took:.1f}" for name, took in about["parts"].items())
+        print(
+            f"`lossgate run trl --jobs {jobs}` on {where}: {seconds:.0f} s, {about['cases']:,} cases ({parts}); "
+            f"{about['share']:.0%} of the time of TRL's processes in its own loss and gradient."
+        )
+    if runs.keys() >= {(1, 1), (1, 2), (2, 2)}:
+        rate = _rate(runs[1, 1])
+        one, two = (_rate(runs[jobs, 2]) / rate for jobs in (1, 2))
+        print(f"Cases per second while judging, two cores / one: {one:.2f} with one job, {two:.2f} with two.")
+    return 0
+
+
+def _print_table(cells: list[dict[str, Any]], dtypes: list[str]) -> None:
     print(f"| (B, T) | loss | {' | '.join(dtypes)} |")
     print(f"|---|---|{'---:|' * len(dtypes)}")
     rows: dict[tuple[str, str], dict[str, str]] = {}
@@ -28,23 +55,6 @@ def main() -> int:
         rows.setdefault((f"({size[0]}, {size[1]})", loss_type), {})[dtype] = _cell(one)
     for (size, loss_type), by_dtype in rows.items():
         print(f"| {size} | {loss_type} | {' | '.join(by_dtype.get(dtype, '') for dtype in dtypes)} |")
-    print()
-    for one in found:
-        if "gradcheck" in one["extra_info"]:
-            ratio = one["extra_info"]["gradcheck"] / one["stats"]["median"]
-            print(f"Slow gradcheck of TRL's grpo at (8, 32) / oracle, bound and verdict in float32: {ratio:.0f}.")
-    runs = {one["extra_info"]["jobs"]: one for one in found if "jobs" in one["extra_info"]}
-    for jobs, one in runs.items():
-        about = one["extra_info"]
-        parts = ", ".join(f"{name} {seconds:.1f}" for name, seconds in about["parts"].items())
-        print(
-            f"`lossgate run trl --jobs {jobs}`: {one['stats']['median']:.0f} s for {about['cases']:,} cases "
-            f"({parts}); {about['share']:.0%} of the time of TRL's processes in its own loss and gradient."
-        )
-    if runs.keys() >= {1, 2}:
-        rates = [_rate(runs[jobs]) for jobs in (1, 2)]
-        print(f"Cases per second while judging, two processes / one: {rates[1] / rates[0]:.2f}.")
-    return 0
 
 
 def _measured() -> str:
@@ -56,7 +66,7 @@ def _measured() -> str:
 
 
 def _cell(one: dict[str, Any]) -> str:
-    ours = one["stats"]["median"]
+    ours = one["stats"]["median"] / one["extra_info"].get("together", 1)
     return f"{ours / one['extra_info']['target']:.2f} ({1000 * ours:.2f})"
 
 

@@ -9,6 +9,7 @@ one session; the ratios are the figures, not the times.
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -33,10 +34,15 @@ from harness.outcome import Outcome
 from harness.worker.registry import open_target
 from harness.worker.target import Spec, Split, TensorCase
 from oracles.batched.dispatch import expect
+from oracles.batched.stacks import expect_all
 
 SIZES = {(4, 8): 40, (8, 32): 25, (16, 256): 10, (64, 4096): 3}
+TOGETHER = {(4, 8): 16, (8, 32): 16, (16, 256): 3}
+"""Cases that are judged together, of sizes of which several are; a larger batch is alone."""
+
 LOSSES = [loss_type for loss_type in LossType if loss_type is not LossType.GMPO]
 CELLS = [(size, loss_type, dtype) for size in SIZES for loss_type in LOSSES for dtype in DTYPES]
+TOGETHER_CELLS = [cell for cell in CELLS if cell[0] in TOGETHER]
 _SEEDS = count()
 
 
@@ -88,6 +94,30 @@ def test_judging(
     assert not found.message
 
 
+@pytest.mark.parametrize(("size", "loss_type", "dtype"), TOGETHER_CELLS)
+def test_judging_together(
+    benchmark: Any, trl: WorkerClient, size: tuple[int, int], loss_type: LossType, dtype: str
+) -> None:
+    """The same for cases that are judged together, as those of one formula are in a run."""
+    theirs = []
+
+    def answered() -> tuple[tuple[list[Case], list[Outcome]], dict[str, Any]]:
+        made = [case(*size, DTYPES[dtype], loss_type) for _ in range(TOGETHER[size])]
+        outcomes = [trl.ask(one) for one in made]
+        theirs.extend(outcome.seconds for outcome in outcomes)
+        return (made, outcomes), {}
+
+    def judged(made: list[Case], outcomes: list[Outcome]) -> list[Judgement]:
+        return list(map(judge, made, expect_all(made), outcomes))
+
+    benchmark.group = f"{size} {loss_type} {dtype} together"
+    found = benchmark.pedantic(judged, setup=answered, rounds=max(5, SIZES[size] // 4), warmup_rounds=1)
+    benchmark.extra_info["cell"] = [list(size), str(loss_type), dtype]
+    benchmark.extra_info["together"] = TOGETHER[size]
+    benchmark.extra_info["target"] = statistics.median(theirs[TOGETHER[size] :])
+    assert not any(one.message for one in found)
+
+
 def test_judging_beside_gradcheck(benchmark: Any) -> None:
     """Oracle, bound and verdict of a float32 case of (8, 32), beside torch's slow gradcheck of the same loss."""
     target = open_target("trl", {})
@@ -123,16 +153,23 @@ def test_judging_beside_gradcheck(benchmark: Any) -> None:
     benchmark.extra_info["gradcheck"] = statistics.median(seconds)
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_a_run(benchmark: Any, tmp_path: Path, jobs: int) -> None:
-    """The default run of TRL, in one process that judges and in two."""
+@pytest.mark.parametrize(("jobs", "cores"), [(1, 1), (1, 2), (2, 2)])
+def test_a_run(benchmark: Any, tmp_path: Path, jobs: int, cores: int) -> None:
+    """The default run of TRL, in one process that judges or in two, on one core or on two."""
+    some = set(sorted(os.sched_getaffinity(0))[:cores])
     command = [Path(sys.executable).with_name("lossgate"), "run", "trl", "--quiet", "--jobs", str(jobs)]
 
     def run() -> None:
         folder = tmp_path / str(next(_SEEDS))
-        subprocess.run([*command, "--out", str(folder)], check=True, capture_output=True)
+        subprocess.run(
+            [*command, "--out", str(folder)],
+            check=True,
+            capture_output=True,
+            preexec_fn=lambda: os.sched_setaffinity(0, some),
+        )
         summary = json.loads((folder / "timings" / "summary.json").read_text())
         (use,) = summary["targets"].values()
-        benchmark.extra_info.update(jobs=jobs, share=use["share"], cases=use["cases"], parts=summary["parts"])
+        benchmark.extra_info.update(jobs=jobs, cores=len(some), parts=summary["parts"])
+        benchmark.extra_info.update(share=use["share"], cases=use["cases"])
 
     benchmark.pedantic(run, rounds=1)
