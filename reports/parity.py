@@ -43,7 +43,7 @@ class Apart:
 
     `same_bits` counts cases in which every bit is the same. `loss_ulps`, `gradient_ulps`: the largest distance, in
     spacings of the dtype at the exact value; for the gradient, at the element where it is largest as a part of the
-    bound. Both are NaN where there are no cases.
+    bound; infinite where only one of the two is a finite number. Both are NaN where there are no cases.
     """
 
     cases: int

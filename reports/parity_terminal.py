@@ -168,7 +168,7 @@ def _largest(values: Sequence[float]) -> float:
 def _bits(bits: float) -> str:
     if math.isnan(bits):
         return "-"
-    return "exact" if math.isinf(bits) else f"{bits:.0f}"
+    return "exact" if math.isinf(bits) else f"{max(bits, 0.0):.0f}"
 
 
 def _print(header: Sequence[str], rows: list[tuple[str, ...]], console: Console) -> None:

@@ -30,12 +30,16 @@ def matrix(
         str | None, typer.Option(autocompletion=completing.loss_types, help="Comma-separated (default: all).")
     ] = None,
     beta: Annotated[str | None, typer.Option(help="Comma-separated (default: 0,0.04).")] = None,
-    dtype: Annotated[str, typer.Option(autocompletion=completing.dtypes, help="Comma-separated.")] = "float32",
+    dtype: Annotated[
+        str | None, typer.Option(autocompletion=completing.dtypes, help="Comma-separated (default: float32).")
+    ] = None,
     level: Annotated[
         str | None, typer.Option(autocompletion=completing.levels, help="token, sequence (default: both).")
     ] = None,
-    examples: Annotated[int, typer.Option(help="Drawn cases per cell, on top of the boundary cases.")] = 16,
-    seed: Annotated[int, typer.Option(help="Same seed, same cases.")] = 0,
+    examples: Annotated[
+        int | None, typer.Option(help="Drawn cases per cell, on top of the boundary cases (default: 16).")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Same seed, same cases (default: 0).")] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for the matrix (default: lossgate-runs/<time>).")
     ] = None,
@@ -73,9 +77,10 @@ def matrix(
     from harness.releases.span import Span
 
     if resume is not None:
-        if name is not None or out is not None:
-            raise UsageError("--resume takes the releases and the folder from the matrix: leave out others")
-        folder, begin = resume, resumed(resume)
+        asked = (name, out, loss_type, level, beta, dtype, examples, seed, python)
+        if any(option is not None for option in asked) or strict:
+            raise UsageError("--resume takes releases, cells and the folder from the matrix: leave out others")
+        folder, begin = resume, resumed(resume, offline)
     else:
         if name is None or releases is None:
             raise UsageError("no releases given", "takes a library and a range, such as trl 1.8.0..1.10.0")
@@ -85,9 +90,9 @@ def matrix(
             "loss_types": loss_type,
             "levels": level,
             "betas": beta,
-            "dtypes": dtype,
-            "examples": examples,
-            "seed": seed,
+            "dtypes": dtype or "float32",
+            "examples": 16 if examples is None else examples,
+            "seed": seed or 0,
             "settings": settings,
             "strict": strict,
             "python": python,

@@ -45,8 +45,8 @@ def begun(span: Span, text: str, releases: Sequence[Release], plan: Plan) -> Mat
     return Matrix(facts, (), complete=False)
 
 
-def resumed(folder: Path) -> Matrix:
-    """A matrix that was cut short, or a complete one.
+def resumed(folder: Path, offline: bool) -> Matrix:
+    """A matrix that was cut short, or a complete one; `offline` says that nothing is fetched from now on.
 
     Raises `RunStoreError` when there is none in `folder`, `UsageError` when another lossgate began it.
     """
@@ -57,7 +57,7 @@ def resumed(folder: Path) -> Matrix:
             raise UsageError(
                 f"the matrix began with other {name}: {matrix.facts[name]}, now {now[name]}", "start a new one"
             )
-    return matrix
+    return replace(matrix, facts={**matrix.facts, "offline": offline or matrix.facts["offline"]})
 
 
 def completed(matrix: Matrix, folder: Path, jobs: int, seen: Seen) -> Matrix:

@@ -75,7 +75,8 @@ def _loss_ulps(ours: Judged, theirs: Judged) -> float:
     assert ours.outcome.loss is not None, "asked of numbers only"
     assert theirs.outcome.loss is not None, "asked of numbers only"
     if not (math.isfinite(ours.outcome.loss) and math.isfinite(theirs.outcome.loss)):
-        return 0.0
+        same = np.array_equal([ours.outcome.loss], [theirs.outcome.loss], equal_nan=True)
+        return 0.0 if same else math.inf
     ulp = float(ours.case.batch.dtype.ulp(ours.expectation.loss.high)[0])
     return abs(ours.outcome.loss - theirs.outcome.loss) / ulp
 
@@ -86,6 +87,8 @@ def _gradient_ulps(ours: Judged, theirs: Judged) -> float:
     assert first is not None, "asked of numbers only"
     assert second is not None, "asked of numbers only"
     gradients = ours.expectation.gradients
+    if (np.isfinite(first) != np.isfinite(second)).any():
+        return math.inf
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         distance = np.abs(first - second)
         decided = np.isfinite(distance) & (distance > 0.0)

@@ -50,7 +50,12 @@ class Service:
 def _check_device(name: str) -> None:
     """Raises `Unavailable` where torch knows no such device, or has none here."""
     try:
-        torch.zeros(1, device=torch.device(name))
+        device = torch.device(name)
+    except RuntimeError as error:
+        why = f"no device is called {name!r}: {evaluation.one_line(str(error))}"
+        raise Unavailable("unknown", why) from None
+    try:
+        torch.zeros(1, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = evaluation.one_line(str(error))
         why = f"no device {name!r} for torch {torch.__version__} here: {reason}"

@@ -69,8 +69,13 @@ def test_killed_and_resumed(lossgate: Lossgate, folder: Path) -> None:
     first = folder / "cut" / "trl-1.9.0" / "run.json"
     written = first.stat().st_mtime_ns
     assert len(json.loads(file.read_text())["releases"]) < 3
-    result = lossgate("matrix", "--resume", "cut", "-q", "-j", "2")
+    for option in ("--dtype", "float64"), ("--strict",), ("--out", "other"):
+        refused = lossgate("matrix", "--resume", "cut", *option)
+        assert refused.returncode == 2, refused.stderr
+        assert "leave out others" in refused.stderr
+    result = lossgate("matrix", "--resume", "cut", "-q", "-j", "2", "--offline")
     assert result.returncode == 0, result.stderr
+    assert json.loads(file.read_text())["offline"]
     assert first.stat().st_mtime_ns == written
     assert "INCOMPLETE" not in result.stdout
     assert [one["name"] for one in json.loads(file.read_text())["releases"]] == ["1.9.0", "1.9.2", "1.14.2"]

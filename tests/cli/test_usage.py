@@ -35,6 +35,16 @@ WRONG = {
         "printed has no losss",
         "did you mean 'loss'?",
     ),
+    "unknown device": (
+        ("run", "printed:loss", "--loss-type", "grpo", "--device", "gpu"),
+        "no device is called 'gpu'",
+        "Expected one of cpu",
+    ),
+    "unknown device of a parity check": (
+        ("parity", "printed:loss", "--loss-type", "grpo", "--devices", "cpu,gpu"),
+        "no device is called 'gpu'",
+        "Expected one of cpu",
+    ),
     "absent module": (("run", "absent:loss", "--loss-type", "grpo"), "no module named 'absent'", ""),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import wraps
 
@@ -166,6 +167,19 @@ def wrong(
 ) -> Tensor:
     """Three per cent too large, however it is executed."""
     return 1.03 * sound(logps, old_logps, advantages, mask, epsilon_low, epsilon_high, max_completion_length)
+
+
+def not_a_number(
+    logps: Tensor,
+    old_logps: Tensor | None,
+    advantages: Tensor,
+    mask: Tensor,
+    epsilon_low: float,
+    epsilon_high: float,
+    max_completion_length: int,
+) -> Tensor:
+    """NaN, whatever it is asked."""
+    return math.nan * sound(logps, old_logps, advantages, mask, epsilon_low, epsilon_high, max_completion_length)
 
 
 def wrong_when_compiled(

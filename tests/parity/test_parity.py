@@ -100,6 +100,14 @@ def test_a_fault_of_the_formula_is_not_blamed_on_the_other_target() -> None:
     assert found.target == f"{KERNELS}:sound"
 
 
+def test_a_number_and_none_are_infinitely_apart() -> None:
+    """NaN beside a number is no distance of 0, and has no bits that are right."""
+    found = checked("not_a_number", against=f"{KERNELS}:sound")
+    (pair,) = found.cells[0].pairs
+    assert pair.verdict is PairVerdict.OTHER_OUTSIDE
+    assert (pair.apart.loss_ulps, pair.apart.gradient_ulps, pair.apart.same_bits) == (math.inf, math.inf, 0)
+
+
 def test_a_fault_in_both_executions_is_not_about_how_it_is_executed() -> None:
     """With one thread and with two it is equally wrong; the next step is an ordinary run."""
     found = checked("wrong", threads="1,2")
