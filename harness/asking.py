@@ -121,17 +121,23 @@ def put_all(asked: Iterable[tuple[Question, Sequence[Contestant]]]) -> Iterator[
     for foreseen in foresee(map(_own_cases, asked)):
         while len(under_way) > AHEAD or (under_way and not _has_room(foreseen)):
             answered.extend(map(_answered, under_way.popleft()))
-            while answered and (answered[0].again is None or len(answered) > AHEAD):
-                yield _recorded(answered.popleft())
+            yield from _told(answered)
         under_way.append(
             [
                 _Sent(one, replace(question, case=case), expectation, one.client.submit(case, one.device))
                 for case, (one, question), expectation in foreseen
             ]
         )
-    for sents in under_way:
-        answered.extend(map(_answered, sents))
+    while under_way:
+        answered.extend(map(_answered, under_way.popleft()))
+        yield from _told(answered)
     yield from map(_recorded, answered)
+
+
+def _told(answered: deque[_Answered]) -> Iterator[CaseJudged]:
+    """The first of the answered that need not wait for another answer."""
+    while answered and (answered[0].is_complete or len(answered) > AHEAD):
+        yield _recorded(answered.popleft())
 
 
 _Put = tuple[Contestant, Question]
@@ -163,6 +169,11 @@ class _Answered(NamedTuple):
     outcome: Outcome
     judgement: Judgement
     again: int | None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no other answer is waited for."""
+        return self.again is None or self.sent.one.client.has_answer(self.again)
 
 
 def _answered(sent: _Sent) -> _Answered:

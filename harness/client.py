@@ -194,6 +194,10 @@ class WorkerClient:
             raise
         return self._number
 
+    def has_answer(self, number: int) -> bool:
+        """Whether the outcome of a submitted case is here already."""
+        return number in self._arrived
+
     def receive(self, number: int | None = None) -> Outcome:
         """Wait for the outcome of a submitted case: of that number, or the first whose outcome was not fetched."""
         if number is None:

@@ -30,6 +30,7 @@ class Foreseen(Generic[T]):
 
     case: Case
     about: T
+    formula: Hashable
     expectation: Expectation | None = None
 
 
@@ -45,9 +46,9 @@ def foresee(upcoming: Iterable[Sequence[tuple[Case, T]]]) -> Iterator[list[tuple
             if group is None:
                 more = False
                 break
-            ahead.append([Foreseen(case, about) for case, about in group])
+            ahead.append([Foreseen(case, about, formula_of(case)) for case, about in group])
             for one in ahead[-1]:
-                waiting[formula_of(one.case)].append(one)
+                waiting[one.formula].append(one)
                 positions += one.case.batch.mask.size
         if not ahead:
             return
@@ -55,7 +56,7 @@ def foresee(upcoming: Iterable[Sequence[tuple[Case, T]]]) -> Iterator[list[tuple
         ready = []
         for one in ahead.popleft():
             if one.expectation is None:
-                _settle(waiting.pop(formula_of(one.case)))
+                _settle(waiting.pop(one.formula))
             assert one.expectation is not None
             ready.append((one.case, one.about, one.expectation))
             positions -= one.case.batch.mask.size

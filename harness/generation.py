@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
 from collections.abc import Iterator
@@ -87,7 +88,7 @@ def draw(examples: int, random_seed: int) -> list[Description]:
 
     with tempfile.TemporaryDirectory() as folder:
         # Hypothesis keeps a cache of constants in the working directory even without a database.
-        before = os.environ.get("HYPOTHESIS_STORAGE_DIRECTORY")
+        before, callbacks = os.environ.get("HYPOTHESIS_STORAGE_DIRECTORY"), list(gc.callbacks)
         os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = folder
         try:
             record()
@@ -96,4 +97,6 @@ def draw(examples: int, random_seed: int) -> list[Description]:
                 del os.environ["HYPOTHESIS_STORAGE_DIRECTORY"]
             else:
                 os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = before
+            # It times every garbage collection from now on, and an interrupt that comes meanwhile would be lost.
+            gc.callbacks[:] = callbacks
     return drawn

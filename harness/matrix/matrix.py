@@ -51,8 +51,10 @@ def resumed(folder: Path, offline: bool) -> Matrix:
     Raises `RunStoreError` when there is none in `folder`, `UsageError` when another lossgate began it.
     """
     matrix = load(folder)
+    if matrix.complete:
+        return matrix
     now = provenance()
-    for name in () if matrix.complete else _MUST_MATCH:
+    for name in _MUST_MATCH:
         if matrix.facts[name] != now[name]:
             raise UsageError(
                 f"the matrix began with other {name}: {matrix.facts[name]}, now {now[name]}", "start a new one"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple, cast
 
+from cases.conventions import Conventions
 from cases.spec import LossSpec, LossType
 from cases.split import Split
 from oracles.batched.layout import Layout
@@ -27,14 +28,18 @@ def counts_of(layout: Layout) -> list[Counts]:
     found, before = [], 0
     for case, span, (number, rows) in zip(layout.cases, layout.spans(), parts, strict=True):
         own = tuple(part - before for part in part_of[span])
-        found.append(_counted(case.spec, case.split, case.batch.tokens, (own, number, rows), tuple(lengths[span])))
+        spec = case.spec
+        about = spec.loss_type, spec.max_completion_length, spec.conventions
+        found.append(_counted(*about, case.split, case.batch.tokens, (own, number, rows), tuple(lengths[span])))
         before += number
     return found
 
 
 @lru_cache(maxsize=4096)
 def _counted(
-    spec: LossSpec,
+    loss_type: LossType,
+    max_completion_length: int,
+    conventions: Conventions,
     split: Split,
     generation_tokens: int,
     parts: tuple[tuple[int, ...], int, int],
@@ -47,6 +52,7 @@ def _counted(
         found[part].append(Completion(cast("tuple[Token, ...]", range(length))))
     rest = [(Completion(()),) * (rows_per_part - len(part)) for part in found]
     micro_batches = tuple(MicroBatch((*part, *empty)) for part, empty in zip(found, rest, strict=True))
+    spec = LossSpec(loss_type, max_completion_length=max_completion_length, conventions=conventions)
     tape = cast("Tape", None)
     formula = Formula(micro_batches, Parameters(spec, tape), tape, {}, split, generation_tokens)
     match spec.loss_type:

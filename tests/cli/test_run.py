@@ -110,8 +110,8 @@ def test_interrupted_keeps_what_was_finished(folder: Path) -> None:
         assert time.monotonic() < deadline, "nothing was written"
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGINT)
-    stdout, _ = process.communicate(timeout=60)
-    assert process.returncode == 130
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130, stderr
     assert stdout.startswith("INCOMPLETE")
     run = Run.load(out)
     assert not run.complete
