@@ -40,7 +40,7 @@ def test_the_share_of_the_target(jobs: int, lossgate: Lossgate, folder: Path) ->
     assert said is not None, result.stderr
     assert float(said[2]) == pytest.approx(use["wall"], abs=0.06)
     assert int(said[1]) == round(100 * use["share"])
-    assert list(summary["parts"]) == ["start", "judging", "padding", "explaining", "strength"]
+    assert list(summary["parts"]) == ["start", "judging", "padding", "strength", "explaining"]
     # Each job has a process of its own.
     assert use["wall"] <= 1.1 * jobs * (summary["parts"]["judging"] + summary["parts"]["padding"])
 
