@@ -107,7 +107,7 @@ class Question:
 
 
 def put(question: Question, contestants: Sequence[Contestant]) -> Iterator[CaseJudged]:
-    """Put one question to every target; the oracle works while they do."""
+    """Put one question to every target."""
     yield from put_all([(question, contestants)])
 
 
