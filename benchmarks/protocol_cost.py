@@ -68,7 +68,7 @@ def case_costs(made: list[Case]) -> dict[str, list[float]]:
     for case in made:
         # A run needs it for its records anyway.
         assert case.id
-    process, _ = Start(sys.executable, TARGET, {}, None, (), None, LONG).begin()
+    process, _ = Start(sys.executable, TARGET, {}, None, (), None, LONG).launch().finish()
     try:
         with WorkerClient(sys.executable, TARGET) as client:
             for first in range(0, len(made), BLOCK):

@@ -24,7 +24,7 @@ from harness.outcome import (
 from harness.timings import Use
 from harness.worker import protocol
 from harness.worker_process import FAILURES, ORDINARY_PIPE, WorkerProcess
-from harness.worker_start import Start, allowed, time_to_start
+from harness.worker_start import Opening, Start, allowed, time_to_start
 
 __all__ = [
     "FailureKind",
@@ -83,9 +83,9 @@ class WorkerClient:
         memory: int | None = None,
     ) -> None:
         self._timeout = timeout
-        if start_timeout is None:
-            start_timeout = time_to_start(timeout)
-        self._start = Start(python, target, dict(options), cwd, tuple(path), memory, start_timeout)
+        to_start = time_to_start(timeout) if start_timeout is None else start_timeout
+        self._start = Start(python, target, dict(options), cwd, tuple(path), memory, to_start)
+        self._opening: Opening | None = None
         self._process: WorkerProcess | None = None
         self._facts: TargetFacts | None = None
         self._under_way: deque[_Sent] = deque()
@@ -110,6 +110,16 @@ class WorkerClient:
             self.close()
         else:
             self._abandon()
+
+    def begin(self) -> None:
+        """Start the process, if there is none, without waiting for it: whatever needs it does."""
+        if self._process is None and self._opening is None:
+            self._opening = self._start.launch()
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether it would have to be waited for."""
+        return self._opening is not None and not self._opening.is_done
 
     def knows(self, facts: TargetFacts) -> None:
         """Take what the target said of itself in another process, so that none is started to say it."""
@@ -258,6 +268,9 @@ class WorkerClient:
             self._abandon()
 
     def _abandon(self) -> None:
+        opening, self._opening = self._opening, None
+        if opening is not None:
+            opening.abandon()
         process, self._process = self._process, None
         self._under_way.clear()
         self._ahead = 0
@@ -280,5 +293,8 @@ class WorkerClient:
 
     def _running(self) -> WorkerProcess:
         if self._process is None:
-            self._process, self._facts = self._start.begin()
+            self.begin()
+            assert self._opening is not None
+            opening, self._opening = self._opening, None
+            self._process, self._facts = opening.finish()
         return self._process

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -31,11 +31,12 @@ from harness.expectations.ledger import Ledger
 from harness.explaining import expectations_checked, explained
 from harness.generation import Scheduled, schedule
 from harness.jobs import Jobs, jobs_of
-from harness.judging import cell_count, judged_entries, open_contestants, questions
+from harness.judging import begin, cell_count, contestants_of, judged_entries, known_contestants
 from harness.outcome import TargetUnavailable
 from harness.padding import check as check_padding
 from harness.padding import checkups
 from harness.plan import Plan
+from harness.posing import Questions
 from harness.reproducer.failures import reproduced
 from harness.shrink import shrink
 from harness.strength import Sample
@@ -49,6 +50,17 @@ _SHRINKABLE: Final = (Verdict.DIVERGES, Verdict.ERROR)
 Emit = Callable[[Event], None]
 
 
+@dataclass(frozen=True)
+class _Run:
+    """A run whose targets have started."""
+
+    plan: Plan
+    entries: Sequence[Scheduled]
+    questions: Questions
+    contestants: Sequence[Contestant]
+    jobs: Jobs | None
+
+
 def execute(plan: Plan, emit: Emit, earlier: Earlier = NOTHING) -> ExitCode:
     """Carry a plan out; events go to `emit` as they happen.
 
@@ -59,21 +71,19 @@ def execute(plan: Plan, emit: Emit, earlier: Earlier = NOTHING) -> ExitCode:
     """
     watch = Stopwatch()
     with ExitStack() as stack:
-        # They start their targets while the cases are drawn.
-        jobs = stack.enter_context(jobs_of(plan)) if plan.jobs > 1 else None
-        entries = schedule(plan.examples, plan.seed, plan.large)
-        contestants = open_contestants(plan, stack, None if jobs is None else jobs.facts)
+        run = _begun(plan, stack)
+        contestants = run.contestants
         targets = {one.facts.label: as_facts(one.facts) for one in contestants}
         earlier.check_targets(targets)
         watch.lap("start")
-        emit(RunStarted(targets, len(entries) * cell_count(plan, contestants)))
+        emit(RunStarted(targets, len(run.entries) * cell_count(plan, contestants)))
         subjects = [Subject.of(word, one.facts) for word, one in zip(plan.targets, contestants, strict=True)]
         tally = Tally(targets, Ledger(plan.expect, subjects), plan.strict_expectations)
         sample = Sample()
         found: dict[str, Any] = {}
         exit_code, complete = ExitCode.INTERRUPTED, False
         try:
-            for event in _events(plan, entries, contestants, jobs, earlier, tally, sample, watch):
+            for event in _events(run, earlier, tally, sample, watch):
                 tally.add(event)
                 sample.add(event)
                 emit(event)
@@ -96,6 +106,19 @@ def execute(plan: Plan, emit: Emit, earlier: Earlier = NOTHING) -> ExitCode:
             emit(Timed(watch.timings))
             emit(RunFinished(facts, complete, tally.witnesses))
     return exit_code
+
+
+def _begun(plan: Plan, stack: ExitStack) -> _Run:
+    """What is to be put, and the targets that it is put to: they start while it is made."""
+    questions = Questions(plan)
+    if plan.jobs > 1:
+        jobs = stack.enter_context(jobs_of(plan))
+        entries = schedule(plan.examples, plan.seed, plan.large)
+        return _Run(plan, entries, questions, known_contestants(plan, stack, jobs.facts), jobs)
+    begun = begin(plan, stack)
+    entries = schedule(plan.examples, plan.seed, plan.large)
+    questions.pose(entries, lambda: any(one.client.is_starting for one in begun))
+    return _Run(plan, entries, questions, contestants_of(plan, begun), None)
 
 
 def as_facts(facts: TargetFacts) -> dict[str, Any]:
@@ -124,16 +147,14 @@ def _declared(conventions: Conventions, usual: Conventions) -> dict[str, Any]:
 
 
 def _events(
-    plan: Plan,
-    entries: Sequence[Scheduled],
-    contestants: Sequence[Contestant],
-    jobs: Jobs | None,
+    run: _Run,
     earlier: Earlier,
     tally: Tally,
     sample: Sample,
     watch: Stopwatch,
 ) -> Iterator[CaseJudged | PaddingChecked | Shrinking | CellExplained | ExpectationChecked]:
-    yield from _judged(plan, entries, contestants, jobs, earlier.judged)
+    plan, contestants, jobs = run.plan, run.contestants, run.jobs
+    yield from _judged(run, earlier.judged)
     watch.lap("judging")
     stored = list(earlier.padding)
     strength = sample.measured()
@@ -163,21 +184,15 @@ def _events(
     yield from expectations_checked(tally.to_check, contestants)
 
 
-def _judged(
-    plan: Plan,
-    entries: Sequence[Scheduled],
-    contestants: Sequence[Contestant],
-    jobs: Jobs | None,
-    stored: Sequence[Record],
-) -> Iterator[CaseJudged]:
+def _judged(run: _Run, stored: Sequence[Record]) -> Iterator[CaseJudged]:
     """Every scheduled description: from the records of an earlier run as far as they go, then from the targets."""
-    size = cell_count(plan, contestants)
+    size = cell_count(run.plan, run.contestants)
     whole = len(stored) // size if size else 0
-    for number, entry in enumerate(entries[:whole]):
-        yield from _stored(plan, entry, contestants, stored[number * size :])
+    for number, entry in enumerate(run.entries[:whole]):
+        yield from _stored(run, entry, stored[number * size :])
     rest = list(stored[whole * size :])
-    left = entries[whole:]
-    fresh = judged_entries(plan, left, contestants) if jobs is None else jobs.judged(left)
+    left = run.entries[whole:]
+    fresh = judged_entries(run.questions, left, run.contestants) if run.jobs is None else run.jobs.judged(left)
     for judged in fresh:
         if rest:
             # A description that was cut short is put again as a whole; what was written of it stands.
@@ -188,11 +203,9 @@ def _judged(
             yield judged
 
 
-def _stored(
-    plan: Plan, entry: Scheduled, contestants: Sequence[Contestant], stored: Sequence[Record]
-) -> Iterator[CaseJudged]:
+def _stored(run: _Run, entry: Scheduled, stored: Sequence[Record]) -> Iterator[CaseJudged]:
     records = iter(stored)
-    for question, having in questions(plan, entry, contestants):
+    for question, having in run.questions.of(entry, run.contestants):
         for one in having:
             case = one.under_conventions(question.case)
             yield CaseJudged(matching([next(records)], case.id), case, 0.0, stored=True)

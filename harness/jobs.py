@@ -22,6 +22,7 @@ from harness.judging import judged_entries, open_contestants
 from harness.outcome import TargetUnavailable
 from harness.padding import Checkup
 from harness.plan import Plan
+from harness.posing import Questions
 from harness.processes import companions
 from harness.timings import Use
 
@@ -94,7 +95,7 @@ def _open(plan: Plan) -> tuple[TargetFacts, ...]:
 
 
 def _judge(plan: Plan, entries: Sequence[Scheduled]) -> list[CaseJudged]:
-    return list(judged_entries(plan, entries, _opened(plan)))
+    return list(judged_entries(Questions(plan), entries, _opened(plan)))
 
 
 def _check(plan: Plan, checkup: Checkup) -> list[PaddingChecked]:

@@ -1,4 +1,4 @@
-"""One description in every cell, put to every target."""
+"""The targets of a plan, and the questions that are put to them."""
 
 from __future__ import annotations
 
@@ -7,18 +7,24 @@ from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain, product
 from pathlib import Path
+from typing import NamedTuple
 
-from cases.hyperparameters import case_for
-from cases.realisation import realise
-from cases.regions import Locator
-from cases.spec import LossType
-from harness.asking import Contestant, Question, put_all
+from harness.asking import Contestant, put_all
 from harness.client import TargetFacts, WorkerClient
 from harness.events import CaseJudged
 from harness.expectations.entry import Subject
 from harness.generation import Scheduled
 from harness.plan import Plan
+from harness.posing import Questions
 from harness.releases.overlay import Overlay, overlay_of
+
+
+class Begun(NamedTuple):
+    """A target of a plan whose process may be on its way, and what is laid over its interpreter."""
+
+    target: str
+    overlay: Overlay
+    client: WorkerClient
 
 
 def client_for(plan: Plan, target: str) -> WorkerClient:
@@ -31,24 +37,49 @@ def client_for(plan: Plan, target: str) -> WorkerClient:
 
 def contestant(plan: Plan, target: str, client: WorkerClient) -> Contestant:
     """A target of a plan that has started, under its own name."""
-    return _contestants(plan, [target], [_overlay(plan, target)], [client])[0]
+    return contestants_of(plan, [Begun(target, _overlay(plan, target), client)])[0]
 
 
-def open_contestants(plan: Plan, stack: ExitStack, known: Sequence[TargetFacts] | None = None) -> list[Contestant]:
-    """Start every target of a plan; leaving `stack` ends them. Raises `TargetUnavailable`.
+def begin(plan: Plan, stack: ExitStack) -> list[Begun]:
+    """Start every target of a plan, and wait for none; leaving `stack` ends them. Raises `TargetUnavailable`."""
+    all_begun = _not_begun(plan, stack)
+    for one in all_begun:
+        one.client.begin()
+    return all_begun
 
-    Where their facts are `known`, each starts when it is first asked.
-    """
+
+def open_contestants(plan: Plan, stack: ExitStack) -> list[Contestant]:
+    """Start every target of a plan; leaving `stack` ends them. Raises `TargetUnavailable`."""
+    return contestants_of(plan, begin(plan, stack))
+
+
+def known_contestants(plan: Plan, stack: ExitStack, facts: Sequence[TargetFacts]) -> list[Contestant]:
+    """Every target of a plan, by what is known of it: each starts when it is first asked."""
+    all_begun = _not_begun(plan, stack)
+    for one, known in zip(all_begun, facts, strict=True):
+        one.client.knows(known)
+    return contestants_of(plan, all_begun)
+
+
+def contestants_of(plan: Plan, all_begun: Sequence[Begun]) -> list[Contestant]:
+    """Targets of a plan, once each has said what it is. Raises `TargetUnavailable`."""
+    facts = [plan.settings_of(target).applied(overlay.told(client.facts)) for target, overlay, client in all_begun]
+    return [
+        Contestant(client, own, plan.device, plan.expect.about(Subject.of(target, own)), plan.strict)
+        for (target, _, client), own in zip(all_begun, _distinct(all_begun, facts), strict=True)
+    ]
+
+
+def _not_begun(plan: Plan, stack: ExitStack) -> list[Begun]:
     # All are there before the first is started: that takes seconds, a wrong name none.
     overlays = [_overlay(plan, target) for target in plan.targets]
-    clients = [_client(plan, target, overlay) for target, overlay in zip(plan.targets, overlays, strict=True)]
-    for number, client in enumerate(clients):
-        if known is None:
-            stack.enter_context(client)
-        else:
-            client.knows(known[number])
-            stack.callback(client.close)
-    return _contestants(plan, plan.targets, overlays, clients)
+    all_begun = [
+        Begun(target, overlay, _client(plan, target, overlay))
+        for target, overlay in zip(plan.targets, overlays, strict=True)
+    ]
+    for one in all_begun:
+        stack.push(one.client)
+    return all_begun
 
 
 def _overlay(plan: Plan, target: str) -> Overlay:
@@ -75,25 +106,12 @@ def _client(plan: Plan, target: str, overlay: Overlay) -> WorkerClient:
     )
 
 
-def _contestants(
-    plan: Plan, targets: Sequence[str], overlays: Sequence[Overlay], clients: Sequence[WorkerClient]
-) -> list[Contestant]:
-    facts = [
-        plan.settings_of(target).applied(overlay.told(client.facts))
-        for target, overlay, client in zip(targets, overlays, clients, strict=True)
-    ]
-    return [
-        Contestant(client, one, plan.device, plan.expect.about(Subject.of(target, one)), plan.strict)
-        for target, client, one in zip(targets, clients, _distinct(targets, facts), strict=True)
-    ]
-
-
-def _distinct(targets: Sequence[str], facts: Sequence[TargetFacts]) -> list[TargetFacts]:
+def _distinct(all_begun: Sequence[Begun], facts: Sequence[TargetFacts]) -> list[TargetFacts]:
     """Facts under labels of their own: an installed fork may bear the version of a release beside it."""
     labels = [one.label for one in facts]
     return [
-        replace(one, label=f"{one.label} ({target})") if labels.count(one.label) > 1 else one
-        for target, one in zip(targets, facts, strict=True)
+        replace(one, label=f"{one.label} ({begun.target})") if labels.count(one.label) > 1 else one
+        for begun, one in zip(all_begun, facts, strict=True)
     ]
 
 
@@ -103,40 +121,13 @@ def cell_count(plan: Plan, contestants: Sequence[Contestant]) -> int:
     return len(plan.betas) * sum(one.takes(loss_type, level, dtype) for loss_type, level, dtype, one in cells)
 
 
-def questions(
-    plan: Plan, entry: Scheduled, contestants: Sequence[Contestant]
-) -> Iterator[tuple[Question, Sequence[Contestant]]]:
-    """One scheduled description in every cell, with the targets that have it."""
-    for dtype, level in product(plan.dtypes, plan.levels):
-        having = {
-            loss_type: tuple(one for one in contestants if one.takes(loss_type, level, dtype))
-            for loss_type in plan.loss_types
-        }
-        if not any(having.values()):
-            continue
-        batch = realise(entry.description, dtype, level)
-        locator = Locator()
-        known: dict[tuple[object, ...], tuple[str, ...]] = {}
-        for loss_type, beta in product(plan.loss_types, plan.betas):
-            if not having[loss_type]:
-                continue
-            case = case_for(entry.description, batch, loss_type, level, beta)
-            # What regions depend on, beside the batch: the bounds, the loss's own parameters, and whether there
-            # is a KL term.
-            own = loss_type if loss_type in (LossType.SAPO, LossType.GMPO) else None
-            key = (case.spec.ratio_bounds, own, beta > 0)
-            if key not in known:
-                known[key] = locator.regions_of(case)
-            yield Question(case, known[key], entry.number, entry.phase), having[loss_type]
-
-
 def judged_entries(
-    plan: Plan, entries: Iterable[Scheduled], contestants: Sequence[Contestant]
+    questions: Questions, entries: Iterable[Scheduled], contestants: Sequence[Contestant]
 ) -> Iterator[CaseJudged]:
     """What becomes of scheduled descriptions, in order."""
-    return put_all(chain.from_iterable(questions(plan, entry, contestants) for entry in entries))
+    return put_all(chain.from_iterable(questions.of(entry, contestants) for entry in entries))
 
 
 def judged_entry(plan: Plan, entry: Scheduled, contestants: Sequence[Contestant]) -> Iterator[CaseJudged]:
     """What becomes of one scheduled description."""
-    yield from put_all(questions(plan, entry, contestants))
+    yield from put_all(Questions(plan).of(entry, contestants))

@@ -90,7 +90,7 @@ class Array:
         """Where every evaluation gives exactly 0; None where that is nowhere."""
         mid = self.value[0]
         if isinstance(mid, np.ndarray):
-            if not has_zero(mid):
+            if not has_zero(self.magnitude):
                 return None
             zeros = np.asarray((mid == 0.0) & (self.radius == 0.0))
             return zeros if zeros.any() else None
@@ -218,7 +218,7 @@ def _of_exact(a: Array, b: Array, value: Value, u: float) -> tuple[Floats, Float
     """Magnitude and radius of a sum whose operands are the very numbers the formula names."""
     magnitude = absolute(value[0])
     radius: Floats = u * magnitude
-    if has_zero(a.mid) or has_zero(b.mid):
+    if has_zero(a.magnitude) or has_zero(b.magnitude):
         radius = np.where((a.mid == 0.0) | (b.mid == 0.0), 0.0, radius)
     return magnitude, radius
 

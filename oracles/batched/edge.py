@@ -43,10 +43,10 @@ class Edge(NamedTuple):
 
 
 def has_zero(values: Floats) -> bool:
-    """Whether any of the numbers is 0."""
+    """Whether any number is 0, or NaN, where none is negative."""
     if isinstance(values, np.ndarray):
-        # Several times faster than all() on arrays as short as most are.
-        return bool(np.count_nonzero(values) != values.size)
+        # The minimum is found several times faster than zeros are counted.
+        return not np.minimum.reduce(values, axis=None) > 0.0
     return values == 0.0
 
 

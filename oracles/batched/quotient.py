@@ -7,7 +7,7 @@ import numpy as np
 from oracles.batched.array import Array
 from oracles.batched.divisor import Divisor
 from oracles.batched.double_double import Floats
-from oracles.batched.edge import ROOM, Edge, has_zero
+from oracles.batched.edge import ROOM, Edge
 from oracles.contract import DIVISION_ROUNDINGS
 
 
@@ -27,7 +27,7 @@ def over(x: Array, divisor: Divisor) -> Array:
         underflow = np.where(divisor.unit, 0.0, underflow)
         edge_u = np.where(divisor.unit, 0.0, u)
     radius = radius + underflow
-    zeros = x.zeros() if has_zero(x.magnitude) else None
+    zeros = x.zeros()
     if zeros is not None:
         radius = np.where(zeros, 0.0, radius)
     largest_reciprocal = float(np.max(larger))

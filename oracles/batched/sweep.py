@@ -7,12 +7,16 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from cases.dtypes import FloatArray
 from oracles.batched.array import Array
 from oracles.batched.double_double import Floats, Value, scaled
 from oracles.batched.edge import BEYOND, ROOM, Edge, Flags, has_zero
 from oracles.batched.tape import Tape
 from oracles.contract import STORED_ADDITIONS, Contract
 from oracles.sweep import HALVES
+
+_FEW: Final = 64.0
+"""As many contributions as are looked up rather than computed for every element."""
 
 
 class Adjoint(NamedTuple):
@@ -29,17 +33,18 @@ class Adjoint(NamedTuple):
     times: Floats
     top: float
 
-    def where(self, share: Floats, count: Floats) -> Adjoint:
-        """Passed on in shares that are 0, a power of two or 1."""
+    def where(self, share: FloatArray, count: Floats, whole: bool = True) -> Adjoint:
+        """Passed on in shares that are 0 or 1, or if not `whole`, a power of two."""
         radius = self.radius * share
         if not self.top < BEYOND:
             radius = np.where(share == 0.0, 0.0, radius)
+        passes = share if whole else (share != 0.0).astype(np.float64)
         return Adjoint(
             scaled(self.value, share),
             radius,
             self.magnitude * share,
-            self.gain * (share != 0.0),
-            count * (share != 0.0),
+            _times(self.gain, passes),
+            _times(count, passes),
             self.top,
         )
 
@@ -85,14 +90,27 @@ def settled(contract: Contract, adjoint: Adjoint, where: Flags | None = None) ->
     most = float(np.maximum.reduce(count, axis=None)) if isinstance(count, np.ndarray) else count
     if most <= 1.0:
         return adjoint
-    additions = np.maximum(count - 1.0, 0.0)
-    nu = additions * contract.u_sum
-    stored = np.where(additions > 0.0, STORED_ADDITIONS * contract.u, 0.0)
-    meeting = np.minimum(additions * contract.u, nu / (1.0 - nu) + stored)
+    if most <= _FEW and isinstance(count, np.ndarray):
+        meeting = _roundings(contract, np.arange(most + 1.0)).take(count.astype(np.intp))
+    else:
+        meeting = _roundings(contract, count)
     if where is not None:
         meeting = np.where(where, meeting, 0.0)
     radius = adjoint.radius + meeting * (adjoint.magnitude + adjoint.radius)
     return Adjoint(adjoint.value, radius, adjoint.magnitude, adjoint.gain, count, ROOM * adjoint.top)
+
+
+def _roundings(contract: Contract, count: Floats) -> FloatArray:
+    """Of adding so many contributions up, relative to their magnitude."""
+    additions = np.maximum(count - 1.0, 0.0)
+    nu = additions * contract.u_sum
+    stored = np.where(additions > 0.0, STORED_ADDITIONS * contract.u, 0.0)
+    least: FloatArray = np.minimum(additions * contract.u, nu / (1.0 - nu) + stored)
+    return least
+
+
+def _times(values: Floats, passes: FloatArray) -> Floats:
+    return passes if type(values) is float and values == 1.0 else values * passes
 
 
 def _once(count: Floats) -> Floats:
@@ -162,18 +180,18 @@ def _pass_shares(
         count = np.where(node.doubt, np.minimum(count, 1.0), count)
     for edge in node.edges:
         assert edge.open is not None
-        share: Floats = edge.open.astype(np.float64)
+        # The branch that is never taken is often a constant there.
+        live = edge.parent.live if edge.second else None
+        opens = edge.open if live is None else edge.open & live
+        share: FloatArray = opens.astype(np.float64)
+        part = 0.0
         if node.doubt is not None:
             part = passing if node.kind == "clip" else 1.0 - weight if edge.second else weight
             if part:
-                share = share + part * node.doubt.astype(np.float64)
-        # The branch that is never taken is often a constant there.
-        live = edge.parent.live
-        if edge.second and live is not None:
-            share = share * live.astype(np.float64)
-        if not np.any(share):
-            continue
-        _put(tape, met, edge.parent, adjoint.where(share, count))
+                doubt = node.doubt if live is None else node.doubt & live
+                share = share + part * doubt.astype(np.float64)
+        if opens.any() or share.any():
+            _put(tape, met, edge.parent, adjoint.where(share, count, whole=part in (0.0, 1.0)))
 
 
 def _put(tape: Tape, met: dict[int, Adjoint], parent: Array, passed: Adjoint) -> None:

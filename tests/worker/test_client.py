@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
+from typing import Final
 
 import numpy as np
 import pytest
 
 from cases.case import Case
-from harness.client import Outcome, WorkerClient
+from harness.client import Outcome, TargetUnavailable, WorkerClient
 
 MakeCase = Callable[..., Case]
 Ends = Callable[[int], bool]
@@ -534,3 +535,89 @@ def test_closing_ends_the_process(folder: Path, make_case: MakeCase, ends: Ends)
     client.close()
     assert client.pid is None
     assert ends(busy)
+
+
+SLOW: Final = """
+    import os, time
+    from pathlib import Path
+
+    Path("pid").write_text(str(os.getpid()))
+    while not Path("go").exists():
+        time.sleep(0.01)
+
+    def loss(logps, advantages, mask, old_logps, epsilon_low, epsilon_high, max_completion_length):
+        return -(logps * advantages[:, None] * mask).sum()
+"""
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> WorkerClient:
+    """A target that is imported for as long as there is no file named `go`."""
+    (tmp_path / "slow.py").write_text(dedent(SLOW))
+    return WorkerClient(sys.executable, "slow:loss", {"loss_type": "grpo"}, cwd=tmp_path, start_timeout=60)
+
+
+def test_a_start_need_not_be_waited_for(slow: WorkerClient, make_case: MakeCase, tmp_path: Path) -> None:
+    """Whoever has something else to do asks from time to time; what needs the process waits for it."""
+    assert not slow.is_starting
+    slow.begin()
+    slow.begin()
+    assert slow.is_starting
+    assert _appears(tmp_path / "pid")
+    assert slow.is_starting
+    (tmp_path / "go").touch()
+    assert _holds(lambda: not slow.is_starting)
+    assert slow.ask(make_case()).status == "ok"
+    assert slow.pid == int((tmp_path / "pid").read_text())
+    slow.close()
+
+
+def test_a_start_is_given_up(slow: WorkerClient, ends: Ends, tmp_path: Path) -> None:
+    """Closing does not wait for it."""
+    slow.begin()
+    assert _appears(tmp_path / "pid")
+    slow.close()
+    assert ends(int((tmp_path / "pid").read_text()))
+    assert not slow.is_starting
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("nowhere:loss", "no module named 'nowhere' here"),
+        ("leaving:loss", "leaving:loss does not start: its process ended with exit status 3"),
+    ],
+)
+def test_a_failed_start_is_told_once_it_is_waited_for(target: str, words: str, tmp_path: Path) -> None:
+    """Whatever it failed of."""
+    (tmp_path / "leaving.py").write_text("import os\nos._exit(3)\n")
+    client = WorkerClient(sys.executable, target, {"loss_type": "grpo"}, cwd=tmp_path)
+    client.begin()
+    assert _holds(lambda: not client.is_starting)
+    with pytest.raises(TargetUnavailable, match=words):
+        _ = client.facts
+
+
+def test_a_start_without_end_is_not_waited_for(tmp_path: Path) -> None:
+    """No longer than is allowed, from its beginning on."""
+    (tmp_path / "slow.py").write_text(dedent(SLOW))
+    client = WorkerClient(sys.executable, "slow:loss", cwd=tmp_path, start_timeout=3)
+    began = time.monotonic()
+    client.begin()
+    assert _holds(lambda: not client.is_starting)
+    with pytest.raises(TargetUnavailable, match="gave no answer within 3 s"):
+        _ = client.facts
+    assert time.monotonic() - began < 15
+
+
+def _appears(file: Path) -> bool:
+    return _holds(lambda: file.exists() and bool(file.read_text()))
+
+
+def _holds(condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + 60
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
