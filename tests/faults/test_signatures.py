@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+import sys
+from collections.abc import Iterator
 
 import pytest
 
+from harness.asking import Contestant
 from harness.engine import as_facts
 from harness.explaining import explained
+from harness.faults.worker import FaultWorker
 from harness.generation import schedule
-from harness.judging import judged_entry, open_contestants
+from harness.judging import judged_entries
 from harness.plan import Plan
+from harness.posing import Questions
 from harness.tally import Tally
+
+ENTRIES = schedule(16, 0)
 
 SAID = {
     "grpo_as_bnpo": ("grpo", "computes bnpo"),
@@ -43,15 +49,21 @@ SAID = {
 }
 
 
+@pytest.fixture(scope="module")
+def worker() -> Iterator[FaultWorker]:
+    """One process that all faults are opened in."""
+    with FaultWorker(sys.executable) as one:
+        yield one
+
+
 @pytest.mark.parametrize("fault", SAID)
-def test_a_fault_is_named(fault: str) -> None:
+def test_a_fault_is_named(worker: FaultWorker, fault: str) -> None:
     """The signature of a failing cell, read off its failing cases, in the words that name the fault."""
     loss_type, words = SAID[fault]
     plan = Plan.of([f"fault:{fault}"], loss_types=loss_type, levels="token", dtypes="float32", betas="0.04")
-    with ExitStack() as stack:
-        (one,) = open_contestants(plan, stack)
-        tally = Tally({one.facts.label: as_facts(one.facts)})
-        for entry in schedule(16, 0):
-            for judged in judged_entry(plan, entry, [one]):
-                tally.add(judged)
-        assert [found.signature for found in explained(tally.suspects, [one])] == [words]
+    worker.open(fault)
+    one = Contestant(worker, worker.facts, "cpu")
+    tally = Tally({one.facts.label: as_facts(one.facts)})
+    for judged in judged_entries(Questions(plan), ENTRIES, [one]):
+        tally.add(judged)
+    assert [found.signature for found in explained(tally.suspects, [one])] == [words]
