@@ -9,7 +9,8 @@ from functools import cached_property
 from cases.case import Case
 from harness.judge import Judgement, judge
 from harness.outcome import Outcome
-from oracles.expectation import Expectation, expect
+from oracles.batched.dispatch import expect
+from oracles.expectation import Expectation
 from oracles.scalar import Scalar
 from reports.records import Cell, Verdict
 

@@ -10,7 +10,7 @@ from harness.signature.evidence import Answered, Evidence
 from harness.signature.explanation import Explanation, share
 from harness.signature.factors import Interval, short_number
 from harness.signature.families import Family, families
-from oracles.expectation import expect
+from oracles.batched.dispatch import expect
 from oracles.space.names import variant_of
 from oracles.space.pieces import Pieces
 

@@ -11,7 +11,7 @@ import numpy as np
 from cases.case import Case
 from harness.signature.evidence import Answered, Evidence
 from harness.signature.explanation import Explanation
-from oracles.expectation import expect
+from oracles.batched.dispatch import expect
 from reports.records import Verdict
 
 _MOST_ROWS = 5

@@ -8,7 +8,7 @@ from enum import Enum
 
 from cases.spec import Level, LossSpec, LossType
 from harness.signature.evidence import Answered, Evidence
-from harness.signature.explanation import Explanation, share
+from harness.signature.explanation import Hypothesis
 from oracles.space.identities import canonical
 from oracles.space.names import name_of, variant_of
 from oracles.space.pieces import Pieces
@@ -32,8 +32,8 @@ class Change:
         return canonical(replace(asked, **dict(self.choices)))  # type: ignore[arg-type]  # each axis has its own type
 
 
-def points(evidence: Evidence) -> Iterator[Explanation]:
-    """The formulas that explain some of the telling cases, told as they differ from the one that is asked for."""
+def points(evidence: Evidence) -> Iterator[Hypothesis]:
+    """The formulas nearby, told as they differ from the one that is asked for."""
     pieces = {one: Pieces(one.case) for one in evidence}
     asked = {one: variant_of(one.case.spec) for one in evidence}
     tried: dict[Change, None] = {}
@@ -44,11 +44,13 @@ def points(evidence: Evidence) -> Iterator[Explanation]:
         def explains(one: Answered, change: Change = change) -> bool:
             return _explains(change.of(asked[one]), one, pieces[one])
 
-        first = next(
-            (one for one in evidence.telling if change.of(asked[one]) != asked[one] and explains(one)), None
-        )
-        if first is not None:
-            yield Explanation(_told(change.of(asked[first]), asked[first]), share(evidence, explains))
+        def differs(one: Answered, change: Change = change) -> bool:
+            return change.of(asked[one]) != asked[one]
+
+        def told(one: Answered, change: Change = change) -> str:
+            return _told(change.of(asked[one]), asked[one])
+
+        yield Hypothesis(evidence, explains, differs, told)
 
 
 def _changes(asked: Variant) -> Iterator[Change]:

@@ -14,17 +14,17 @@ import numpy as np
 from cases.case import Case
 from cases.dtypes import FLOAT32, FloatArray
 from harness.signature.evidence import Answered, Evidence
-from harness.signature.explanation import Explanation, share
+from harness.signature.explanation import Hypothesis
+from oracles.batched.dispatch import expect
 from oracles.contract import Contract
-from oracles.expectation import expect
 
 _ROUNDINGS: Final = 16.0
 
 Again = Callable[[FloatArray], FloatArray]
 
 
-def renormalised(evidence: Evidence) -> Iterator[Explanation]:
-    """What is done to the advantages once more, where it explains some of the telling cases.
+def renormalised(evidence: Evidence) -> Iterator[Hypothesis]:
+    """What may be done to the advantages once more.
 
     Not in half types: a few roundings of theirs explain too much.
     """
@@ -39,8 +39,14 @@ def renormalised(evidence: Evidence) -> Iterator[Explanation]:
             contract = Contract.of(case.batch.dtype)
             return one.explained_by(expect(case, replace(contract, u=_ROUNDINGS * contract.u)), case)
 
-        if any(explains(one) for one in evidence.telling):
-            yield Explanation(words, share(evidence, explains))
+        def told(_: Answered, words: str = words) -> str:
+            return words
+
+        yield Hypothesis(evidence, explains, _always, told)
+
+
+def _always(_: Answered) -> bool:
+    return True
 
 
 def _other(case: Case, made: Again) -> Case | None:

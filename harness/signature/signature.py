@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 import numpy as np
 
 from cases.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
+from cases.spec import LossType
 from harness.signature.conditions import condition
 from harness.signature.evidence import Answered, Evidence
-from harness.signature.explanation import Explanation, share
+from harness.signature.explanation import Explanation, Hypothesis
 from harness.signature.factors import MOSTLY, factor_words, named_row_factor, tells
 from harness.signature.fitting import fitted
 from harness.signature.off_policy import off_policy
@@ -23,8 +24,8 @@ from harness.signature.residual import residual
 from harness.signature.slips import slips
 from harness.signature.terms import named_terms
 from harness.signature.tokens import tokens
+from oracles.batched.dispatch import expect
 from oracles.contract import Contract
-from oracles.expectation import expect
 from reports.records import Verdict
 
 _LOWER: Final[dict[str, tuple[DType, ...]]] = {
@@ -32,6 +33,13 @@ _LOWER: Final[dict[str, tuple[DType, ...]]] = {
     FLOAT32.name: (FLOAT16, BFLOAT16),
     FLOAT16.name: (BFLOAT16,),
 }
+
+
+MOST_IN_VAIN: Final = 2
+"""Searches for what is wrong with a loss that account for no cell in whole, before no other is begun."""
+
+Tried = Explanation | Hypothesis
+Explain = Callable[[Evidence], Iterator[Tried]]
 
 
 @dataclass(frozen=True)
@@ -51,6 +59,56 @@ class Signature:
         return f"{self.what}; {self.where}" if self.where else self.what
 
 
+class Earlier:
+    """What was found of other cells of a target: it is tried first, since one fault shows in many cells.
+
+    Where search after search for a loss was in vain, only what was found is tried on its other cells.
+    """
+
+    def __init__(self) -> None:
+        self._found: defaultdict[Explain, set[str]] = defaultdict(set)
+        self._in_vain: Counter[LossType] = Counter()
+
+    def signature(self, evidence: Evidence) -> Signature:
+        """The signature of a cell; that it was found is known from then on."""
+        if all(one.judgement.verdict is Verdict.CONFORMS for one in evidence.failing):
+            return Signature("its failing cases conform when they are asked again")
+        what = _unanswered(evidence)
+        if what:
+            return Signature(what, condition(evidence.where), explains=False)
+        known = [
+            (explain, one)
+            for explain, words in self._found.items()
+            for one in explain(evidence)
+            if one.says(words)
+        ]
+        for _, one in known:
+            if one.is_whole:
+                return Signature(one.words, explains=True)
+        return self._searched(evidence, known)
+
+    def _searched(self, evidence: Evidence, tried: list[tuple[Explain, Tried]]) -> Signature:
+        loss_type = evidence.failing[0].case.spec.loss_type
+        is_hopeless = self._in_vain[loss_type] >= MOST_IN_VAIN
+        for explain in _QUICK if is_hopeless else _ALL:
+            for one in explain(evidence):
+                if one.is_whole:
+                    self._found[explain].add(one.words)
+                    return Signature(one.words, explains=True)
+                tried.append((explain, one))
+        self._in_vain[loss_type] += 1
+        partly = [(found.share, explain, found.words) for explain, one in tried if (found := one.counted())]
+        if partly:
+            most, explain, words = max(partly, key=lambda one: one[0])
+            if most >= MOSTLY:
+                self._found[explain].add(words)
+                return Signature(words)
+        place = next(tokens(evidence), None)
+        if place is not None and place.share >= MOSTLY:
+            return Signature(place.words)
+        return Signature(_seen(evidence), condition(evidence.where))
+
+
 def signature(evidence: Evidence) -> Signature:
     """The first of these that explains every failing case, and leaves those that conform as they are.
 
@@ -59,39 +117,7 @@ def signature(evidence: Evidence) -> Signature:
     precision. Where none explains all: what explains most, else the tokens at which the gradient is wrong, else
     what is seen.
     """
-    if all(one.judgement.verdict is Verdict.CONFORMS for one in evidence.failing):
-        return Signature("its failing cases conform when they are asked again")
-    what = _unanswered(evidence)
-    if what:
-        return Signature(what, condition(evidence.where), explains=False)
-    partly: list[Explanation] = []
-    for explain in (
-        _not_finite,
-        points,
-        _otherwise,
-        slips,
-        renormalised,
-        off_policy,
-        _factor,
-        _row_factor,
-        _terms,
-        fitted,
-        residual,
-        _masked,
-        _precision,
-    ):
-        found = list(explain(evidence))
-        whole = next((one for one in found if one.share == 1.0), None)
-        if whole is not None:
-            return Signature(whole.words, explains=True)
-        partly += found
-    best = max(partly, key=lambda one: one.share, default=None)
-    if best is not None and best.share >= MOSTLY:
-        return Signature(best.words)
-    place = next(tokens(evidence), None)
-    if place is not None and place.share >= MOSTLY:
-        return Signature(place.words)
-    return Signature(_seen(evidence), condition(evidence.where))
+    return Earlier().signature(evidence)
 
 
 def _unanswered(evidence: Evidence) -> str:
@@ -123,17 +149,22 @@ def _spoils(one: Answered) -> bool:
     return one.judgement.verdict is Verdict.DIVERGES and not finite
 
 
-def _otherwise(evidence: Evidence) -> Iterator[Explanation]:
+def _otherwise(evidence: Evidence) -> Iterator[Hypothesis]:
     done = {one: dict(otherwise(one.case)) for one in evidence}
-
-    def explains(words: str, one: Answered) -> bool:
-        case = done[one].get(words)
-        # Where there is nothing to do otherwise, the answer must be right.
-        return one.is_right if case is None else one.explained_by(expect(case), case)
-
     for words in dict.fromkeys(words for one in evidence.telling for words in done[one]):
-        if any(words in done[one] and explains(words, one) for one in evidence.telling):
-            yield Explanation(words, share(evidence, partial(explains, words)))
+
+        def explains(one: Answered, words: str = words) -> bool:
+            case = done[one].get(words)
+            # Where there is nothing to do otherwise, the answer must be right.
+            return one.is_right if case is None else one.explained_by(expect(case), case)
+
+        def does(one: Answered, words: str = words) -> bool:
+            return words in done[one]
+
+        def told(_: Answered, words: str = words) -> str:
+            return words
+
+        yield Hypothesis(evidence, explains, does, told)
 
 
 def _factor(evidence: Evidence) -> Iterator[Explanation]:
@@ -240,3 +271,19 @@ def _weight(one: Answered) -> float:
     batch = one.case.batch
     rich = 4 * (batch.old_logps is not None) + 2 * (0 not in batch.lengths) + (not one.case.split.is_whole)
     return min(batch.tokens, 24) + rich
+
+
+_SEARCHED: Final[tuple[Explain, ...]] = (points, _otherwise, slips, renormalised, off_policy)
+_QUICK: Final[tuple[Explain, ...]] = (_not_finite, _factor, _row_factor, _terms, residual, _masked, _precision)
+_ALL: Final[tuple[Explain, ...]] = (
+    _not_finite,
+    *_SEARCHED,
+    _factor,
+    _row_factor,
+    _terms,
+    fitted,
+    residual,
+    _masked,
+    _precision,
+)
+"""The plainest first."""

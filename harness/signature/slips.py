@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.signature.evidence import Answered, Evidence
-from harness.signature.explanation import Explanation, share
+from harness.signature.explanation import Hypothesis
 from oracles.scalar import Scalar
 from oracles.slips.catalogue import SLIPS
 from oracles.slips.steps import Slip, Steps
@@ -13,8 +13,8 @@ from oracles.space.names import variant_of
 from oracles.space.pieces import Pieces
 
 
-def slips(evidence: Evidence) -> Iterator[Explanation]:
-    """The slips that explain some of the telling cases."""
+def slips(evidence: Evidence) -> Iterator[Hypothesis]:
+    """Every slip."""
     pieces = {one: Pieces(one.case) for one in evidence}
     for slip in SLIPS:
 
@@ -25,8 +25,13 @@ def slips(evidence: Evidence) -> Iterator[Explanation]:
             loss = _written(slip, one, pieces[one])
             return one.loses(loss, pieces[one].overflows) and one.explained_by(pieces[one].expected(loss))
 
-        if any(slip.concerns(one.case) and explains(one) for one in evidence.telling):
-            yield Explanation(slip.words, share(evidence, explains))
+        def concerns(one: Answered, slip: Slip = slip) -> bool:
+            return slip.concerns(one.case)
+
+        def told(_: Answered, slip: Slip = slip) -> str:
+            return slip.words
+
+        yield Hypothesis(evidence, explains, concerns, told)
 
 
 def _written(slip: Slip, one: Answered, pieces: Pieces) -> Scalar:
