@@ -76,16 +76,19 @@ class Earlier:
         what = _unanswered(evidence)
         if what:
             return Signature(what, condition(evidence.where), explains=False)
-        known = [
-            (explain, one)
-            for explain, words in self._found.items()
-            for one in explain(evidence)
-            if one.says(words)
-        ]
+        known = list(self._known(evidence))
         for _, one in known:
             if one.is_whole:
                 return Signature(one.words, explains=True)
         return self._searched(evidence, known)
+
+    def _known(self, evidence: Evidence) -> Iterator[tuple[Explain, Tried]]:
+        """What was found of other cells, and what is quickly found and plainer: a precision explains much."""
+        last = max(map(_ALL.index, self._found), default=-1)
+        for explain in _ALL[: last + 1]:
+            words = self._found.get(explain)
+            if words is not None or explain in _QUICK:
+                yield from ((explain, one) for one in explain(evidence) if words is None or one.says(words))
 
     def _searched(self, evidence: Evidence, tried: list[tuple[Explain, Tried]]) -> Signature:
         loss_type = evidence.failing[0].case.spec.loss_type
