@@ -43,6 +43,13 @@ def main() -> int:
         rate = _rate(runs[1, 1])
         one, two = (_rate(runs[jobs, 2]) / rate for jobs in (1, 2))
         print(f"Cases per second while judging, two cores / one: {one:.2f} with one job, {two:.2f} with two.")
+    for one in found:
+        about = one["extra_info"]
+        if "explained" in about:
+            print(
+                f"`lossgate run fault:kl_sign` on two cores: {one['stats']['median']:.0f} s, of which "
+                f"{about['explaining']:.0f} explain {about['explained']} failing cells."
+            )
     return 0
 
 

@@ -173,3 +173,18 @@ def test_a_run(benchmark: Any, tmp_path: Path, jobs: int, cores: int) -> None:
         benchmark.extra_info.update(share=use["share"], cases=use["cases"])
 
     benchmark.pedantic(run, rounds=1)
+
+
+def test_a_failing_run(benchmark: Any, tmp_path: Path) -> None:
+    """The default run of a target that is wrong in every cell with a KL term: each is explained."""
+    command = [Path(sys.executable).with_name("lossgate"), "run", "fault:kl_sign", "--quiet"]
+
+    def run() -> None:
+        folder = tmp_path / str(next(_SEEDS))
+        subprocess.run([*command, "--out", str(folder)], check=False, capture_output=True)
+        findings = json.loads((folder / "run.json").read_text())["findings"]
+        parts = json.loads((folder / "timings" / "summary.json").read_text())["parts"]
+        benchmark.extra_info.update(explained=len(findings), explaining=parts["explaining"])
+        assert {one["signature"] for one in findings} == {"KL term with the wrong sign"}
+
+    benchmark.pedantic(run, rounds=1)
