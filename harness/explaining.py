@@ -13,7 +13,7 @@ from harness.events import CellExplained, ExpectationChecked
 from harness.padding import read_at_masked_positions
 from harness.signature.evidence import Answered, Evidence, Suspect
 from harness.signature.selection import conforming_ones, failing_ones
-from harness.signature.signature import Earlier, strongest_first
+from harness.signature.signature import Earlier, Signature, accounts, strongest_first
 from reports.records import Verdict
 
 MOST_DIRTIED = 4
@@ -53,6 +53,9 @@ def _explained(suspect: Suspect, one: Contestant, earlier: Earlier) -> CellExpla
         return CellExplained(suspect.cell, words, explains=False)
     evidence = _evidence(suspect, one)
     found = earlier.signature(evidence)
+    if suspect.expected not in ("", found.text) and accounts(evidence, suspect.expected):
+        # Several explanations may account for few cases: what was said of them holds.
+        found = Signature(suspect.expected, explains=True)
     if not found.explains:
         read = _read_at_masked_positions(evidence, one)
         if read:

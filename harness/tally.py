@@ -162,6 +162,7 @@ class Tally:
                     covered.kept.cases,
                     tally.kept[Verdict.CONFORMS].cases,
                     Where(covered.failing_in, tally.judged_in, covered.failing_cases, tally.judged_cases),
+                    covered.entry.signature,
                 ),
             )
 

@@ -66,13 +66,17 @@ class Where:
 
 @dataclass(frozen=True)
 class Suspect:
-    """A failing cell before it is explained: its verdict, cases that end so, and cases that conform."""
+    """A failing cell before it is explained: its verdict, cases that end so, and cases that conform.
+
+    `expected` is what was said to be wrong there, "" where nothing was.
+    """
 
     cell: Cell
     verdict: Verdict
     failing: tuple[Case, ...]
     conforming: tuple[Case, ...]
     where: Where
+    expected: str = ""
 
 
 @dataclass(frozen=True)

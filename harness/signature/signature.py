@@ -9,7 +9,6 @@ from typing import Final
 
 import numpy as np
 
-from cases.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
 from cases.spec import LossType
 from harness.signature.conditions import condition
 from harness.signature.evidence import Answered, Evidence
@@ -19,21 +18,14 @@ from harness.signature.fitting import fitted
 from harness.signature.off_policy import off_policy
 from harness.signature.otherwise import otherwise
 from harness.signature.points import points
+from harness.signature.precision import precision
 from harness.signature.renormalised import renormalised
 from harness.signature.residual import residual
 from harness.signature.slips import slips
 from harness.signature.terms import named_terms
 from harness.signature.tokens import tokens
 from oracles.batched.dispatch import expect
-from oracles.contract import Contract
 from reports.records import Verdict
-
-_LOWER: Final[dict[str, tuple[DType, ...]]] = {
-    FLOAT64.name: (FLOAT32, BFLOAT16),
-    FLOAT32.name: (FLOAT16, BFLOAT16),
-    FLOAT16.name: (BFLOAT16,),
-}
-
 
 MOST_IN_VAIN: Final = 2
 """Searches for what is wrong with a loss that account for no cell in whole, before no other is begun."""
@@ -110,6 +102,15 @@ class Earlier:
         if place is not None and place.share >= MOSTLY:
             return Signature(place.words)
         return Signature(_seen(evidence), condition(evidence.where))
+
+
+def accounts(evidence: Evidence, words: str) -> bool:
+    """Whether an explanation, by its words, accounts for all cases, whatever else does.
+
+    Not a lower precision, which accounts for much: it is told where nothing plainer is found.
+    """
+    explains = (explain for explain in _ALL if explain is not precision)
+    return any(one.says({words}) and one.is_whole for explain in explains for one in explain(evidence))
 
 
 def signature(evidence: Evidence) -> Signature:
@@ -218,42 +219,6 @@ def _masked(evidence: Evidence) -> Iterator[Explanation]:
         yield Explanation("gradient at masked positions", min(len(leaking) / len(able), 0.99))
 
 
-def _precision(evidence: Evidence) -> Iterator[Explanation]:
-    """Whether the errors are those of a lower precision: within its bound, and of no constant size."""
-    cases = evidence.numbers
-    for dtype in _LOWER.get(cases[0].case.batch.dtype.name, ()):
-        if all(one.explained_by(expect(one.case, Contract.of(dtype))) for one in cases) and _scatters(cases):
-            # The bounds of the two half types overlap too far to tell which it is.
-            name = dtype.name if dtype is FLOAT32 else "half precision"
-            yield Explanation(f"something is computed in {name}", 1.0)
-            return
-
-
-def _scatters(cases: Sequence[Answered]) -> bool:
-    """Whether relative errors of the loss, or of gradients at one sign of the advantage, have both signs."""
-    signs: dict[str, list[float]] = {}
-    for one in cases:
-        assert one.outcome.gradient is not None, "asked of numbers only"
-        assert one.outcome.loss is not None, "asked of numbers only"
-        exact, got, advantages = (
-            one.expectation.gradients[0],
-            one.outcome.gradient,
-            one.case.batch.token_advantages,
-        )
-        off = np.abs(got - exact.high) > exact.bound
-        for sign, error in zip(np.sign(advantages[off]), ((got - exact.high) * exact.high)[off], strict=True):
-            signs.setdefault(f"gradient {sign}", []).append(float(np.sign(error)))
-        total = one.expectation.loss
-        if abs(one.outcome.loss - total.high[0]) > total.bound[0]:
-            signs.setdefault("loss", []).append(float(np.sign((one.outcome.loss - total.high[0]) * total.high[0])))
-    many = [found for found in signs.values() if len(found) >= _ENOUGH_SIGNS]
-    return any(min(one.count(1.0), one.count(-1.0)) >= _SCATTERED * len(one) for one in many)
-
-
-_ENOUGH_SIGNS: Final = 4
-_SCATTERED: Final = 0.25
-
-
 def _seen(evidence: Evidence) -> str:
     """Which of the two numbers are wrong."""
     loss = [one.judgement.loss.ratio > 1.0 for one in evidence.numbers]
@@ -277,7 +242,7 @@ def _weight(one: Answered) -> float:
 
 
 _SEARCHED: Final[tuple[Explain, ...]] = (points, _otherwise, slips, renormalised, off_policy)
-_QUICK: Final[tuple[Explain, ...]] = (_not_finite, _factor, _row_factor, _terms, residual, _masked, _precision)
+_QUICK: Final[tuple[Explain, ...]] = (_not_finite, _factor, _row_factor, _terms, residual, _masked, precision)
 _ALL: Final[tuple[Explain, ...]] = (
     _not_finite,
     *_SEARCHED,
@@ -287,6 +252,6 @@ _ALL: Final[tuple[Explain, ...]] = (
     fitted,
     residual,
     _masked,
-    _precision,
+    precision,
 )
 """The plainest first."""

@@ -13,12 +13,15 @@ from cases.dtypes import FLOAT32
 from cases.hyperparameters import case_for
 from cases.realisation import realise
 from cases.spec import Level, LossType
+from harness.explaining import expectations_checked
 from harness.generation import schedule
 from harness.outcome import Outcome
 from harness.signature import evidence as evidence_module
-from harness.signature.evidence import Answered, Evidence, Where
+from harness.signature.evidence import Answered, Evidence, Suspect, Where
 from harness.signature.signature import MOST_IN_VAIN, Earlier, strongest_first
 from oracles.batched.dispatch import expect
+from reports.records import Verdict
+from tests.faults.inside import BY_NAME, contestant
 
 ENTRIES = schedule(8, 0)[-8:]
 NOWHERE = Where({}, {}, 0, 0)
@@ -108,3 +111,22 @@ def test_another_loss_is_searched(judged: list[Case]) -> None:
     assert found[0] == "KL term missing"
     (missed,) = trials(judged, asked, [evidence("grpo", without_kl)])
     assert missed[0] == "KL term missing"
+
+
+@pytest.mark.parametrize(
+    ("expected", "found"),
+    [
+        ("", "ratio rounded to float16"),
+        ("ratio rounded to float16", "ratio rounded to float16"),
+        ("ratio computed in float16", "ratio computed in float16"),
+        ("KL term missing", "ratio rounded to float16"),
+    ],
+)
+def test_what_is_expected_may_be_one_of_several(expected: str, found: str) -> None:
+    """Two explanations account for a case that fails: what was said of it holds, if it is one of them."""
+    one = contestant(BY_NAME["kl_sign"])
+    batch = realise(schedule(8, 0)[180].description, FLOAT32, Level.TOKEN)
+    case = case_for(schedule(8, 0)[180].description, batch, LossType.GRPO, Level.TOKEN, 0.04)
+    suspect = Suspect(one.cell(case), Verdict.DIVERGES, (case,), (), NOWHERE, expected)
+    (checked,) = expectations_checked([(1, suspect)], [one])
+    assert checked.signature == found
