@@ -63,13 +63,13 @@ def test_what_is_expected_passes_and_is_listed(judge: Judge, folder: Path) -> No
 
 
 def test_what_is_not_as_expected_fails(judge: Judge, folder: Path) -> None:
-    """Another signature, or a larger error, is a divergence of the cell in every report, with a script."""
-    config = copies(folder, {"other": ("bnpo", "dapo"), "worse": ("1e8", "1e5")})
+    """A signature that does not hold, or a larger error, is a divergence of the cell in every report, with a script."""
+    config = copies(folder, {"other": ("bnpo", "dr_grpo"), "worse": ("1e8", "1e5")})
     result = judge(config, "other:loss", "worse:loss", "--out", "out")
     assert result.returncode == 1
     assert "expectations: 1 other signature, 1 worse\n" in result.stdout
     for outcome, words in (
-        ("other", "expected 'computes dapo', found 'computes bnpo'"),
+        ("other", "expected 'computes dr_grpo', found 'computes bnpo'"),
         ("worse", "got worse: error / bound 5e6, expected at most 1e5"),
     ):
         assert f"{outcome.upper()}{' SIGNATURE' * (outcome == 'other')}: {outcome}:loss grpo" in result.stdout
