@@ -63,7 +63,7 @@ def test_what_is_expected_passes_and_is_listed(judge: Judge, folder: Path) -> No
 
 
 def test_what_is_not_as_expected_fails(judge: Judge, folder: Path) -> None:
-    """A signature that does not hold, or a larger error, is a divergence of the cell in every report, with a script."""
+    """A signature that does not hold, or a larger error, is a divergence of the cell in every report."""
     config = copies(folder, {"other": ("bnpo", "dr_grpo"), "worse": ("1e8", "1e5")})
     result = judge(config, "other:loss", "worse:loss", "--out", "out")
     assert result.returncode == 1
