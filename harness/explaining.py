@@ -13,7 +13,7 @@ from harness.events import CellExplained, ExpectationChecked
 from harness.padding import read_at_masked_positions
 from harness.signature.evidence import Answered, Evidence, Suspect
 from harness.signature.selection import conforming_ones, failing_ones
-from harness.signature.signature import Earlier, Signature, accounts, strongest_first
+from harness.signature.signature import Search, Signature, accounts, strongest_first
 from reports.records import Verdict
 
 MOST_DIRTIED = 4
@@ -30,7 +30,7 @@ _UNREPEATABLE = {
 
 def explained(suspects: Iterable[Suspect], contestants: Sequence[Contestant]) -> Iterator[CellExplained]:
     """What is wrong with each failing cell."""
-    by_label = {one.facts.label: (one, Earlier()) for one in contestants}
+    by_label = {one.facts.label: (one, Search()) for one in contestants}
     for suspect in suspects:
         yield _explained(suspect, *by_label[suspect.cell.target])
 
@@ -39,20 +39,20 @@ def expectations_checked(
     suspects: Iterable[tuple[int, Suspect]], contestants: Sequence[Contestant]
 ) -> Iterator[ExpectationChecked]:
     """What is wrong with each cell that an entry of the expectations covers, and the entry's number."""
-    by_label = {one.facts.label: (one, Earlier()) for one in contestants}
+    by_label = {one.facts.label: (one, Search()) for one in contestants}
     for number, suspect in suspects:
         found = _explained(suspect, *by_label[suspect.cell.target])
         yield ExpectationChecked(number, suspect.cell, found.signature)
 
 
-def _explained(suspect: Suspect, one: Contestant, earlier: Earlier) -> CellExplained:
+def _explained(suspect: Suspect, one: Contestant, search: Search) -> CellExplained:
     if suspect.verdict in _UNREPEATABLE:
         return CellExplained(suspect.cell, _UNREPEATABLE[suspect.verdict], explains=False)
     if not suspect.failing:
         words = ONLY_LARGE if suspect.where.failing_cases else "what stands at masked positions changes the answer"
         return CellExplained(suspect.cell, words, explains=False)
     evidence = _evidence(suspect, one)
-    found = earlier.signature(evidence)
+    found = search.signature(evidence)
     if suspect.expected not in ("", found.text) and accounts(evidence, suspect.expected):
         # Several explanations may account for few cases: what was said of them holds.
         found = Signature(suspect.expected, explains=True)

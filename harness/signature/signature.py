@@ -51,65 +51,68 @@ class Signature:
         return f"{self.what}; {self.where}" if self.where else self.what
 
 
-class Earlier:
-    """What was found of other cells of a target: it is tried first, since one fault shows in many cells.
+class Search:
+    """The search for what is wrong in the cells of a target: one fault shows in many of them.
 
-    Where search after search for a loss was in vain, only what was found is tried on its other cells.
+    What was found of other cells is tried first. Where search after search for a loss was in vain, only that and
+    what is quickly found is tried on its other cells.
     """
 
     def __init__(self) -> None:
-        self._found: defaultdict[Explain, set[str]] = defaultdict(set)
+        self._found: defaultdict[tuple[Explain, LossType | None], set[str]] = defaultdict(set)
         self._in_vain: Counter[LossType] = Counter()
 
     def signature(self, evidence: Evidence) -> Signature:
-        """The signature of a cell; that it was found is known from then on."""
+        """The signature of a cell; what was found is remembered."""
         if all(one.judgement.verdict is Verdict.CONFORMS for one in evidence.failing):
             return Signature("its failing cases conform when they are asked again")
         what = _unanswered(evidence)
         if what:
             return Signature(what, condition(evidence.where), explains=False)
-        known = list(self._known(evidence))
-        for _, one in known:
-            if one.is_whole:
-                return Signature(one.words, explains=True)
-        return self._searched(evidence, known)
-
-    def _known(self, evidence: Evidence) -> Iterator[tuple[Explain, Tried]]:
-        """What was found of other cells, and what is quickly found and plainer: a precision explains much."""
-        last = max(map(_ALL.index, self._found), default=-1)
-        for explain in _ALL[: last + 1]:
-            words = self._found.get(explain)
-            if words is not None or explain in _QUICK:
-                yield from ((explain, one) for one in explain(evidence) if words is None or one.says(words))
-
-    def _searched(self, evidence: Evidence, tried: list[tuple[Explain, Tried]]) -> Signature:
         loss_type = evidence.failing[0].case.spec.loss_type
-        is_hopeless = self._in_vain[loss_type] >= MOST_IN_VAIN
-        for explain in _QUICK if is_hopeless else _ALL:
-            for one in explain(evidence):
-                if one.is_whole:
-                    self._found[explain].add(one.words)
-                    return Signature(one.words, explains=True)
-                tried.append((explain, one))
+        tried = []
+        for explain, one in self._tries(evidence, loss_type):
+            if one.is_whole:
+                self._found[explain, _scope(explain, loss_type)].add(one.words)
+                return Signature(one.words, explains=True)
+            tried.append((explain, one))
         self._in_vain[loss_type] += 1
         partly = [(found.share, explain, found.words) for explain, one in tried if (found := one.counted())]
         if partly:
             most, explain, words = max(partly, key=lambda one: one[0])
             if most >= MOSTLY:
-                self._found[explain].add(words)
+                self._found[explain, _scope(explain, loss_type)].add(words)
                 return Signature(words)
         place = next(tokens(evidence), None)
         if place is not None and place.share >= MOSTLY:
             return Signature(place.words)
         return Signature(_seen(evidence), condition(evidence.where))
 
+    def _tries(self, evidence: Evidence, loss_type: LossType) -> Iterator[tuple[Explain, Tried]]:
+        """What was found of other cells, and what is plainer and quickly found; then all, or all that is quick."""
+        found = {explain: self._found.get((explain, _scope(explain, loss_type))) for explain in _ALL}
+        last = max((number for number, explain in enumerate(_ALL) if found[explain]), default=-1)
+        done = set()
+        for explain in _ALL[: last + 1]:
+            words = found[explain]
+            if words is not None:
+                yield from ((explain, one) for one in explain(evidence) if one.says(words))
+            elif explain in _QUICK:
+                yield from ((explain, one) for one in explain(evidence))
+                done.add(explain)
+        for explain in _QUICK if self._in_vain[loss_type] >= MOST_IN_VAIN else _ALL:
+            if explain not in done:
+                yield from ((explain, one) for one in explain(evidence))
+
+
+def _scope(explain: Explain, loss_type: LossType) -> LossType | None:
+    """For which loss an explanation is remembered; None for all of them."""
+    return loss_type if explain in _LOOSE else None
+
 
 def accounts(evidence: Evidence, words: str) -> bool:
-    """Whether an explanation, by its words, accounts for all cases, whatever else does.
-
-    Not a lower precision, which accounts for much: it is told where nothing plainer is found.
-    """
-    explains = (explain for explain in _ALL if explain is not precision)
+    """Whether an explanation, by its words, accounts for all cases, whatever else does; never a loose one."""
+    explains = (explain for explain in _ALL if explain not in _LOOSE)
     return any(one.says({words}) and one.is_whole for explain in explains for one in explain(evidence))
 
 
@@ -121,7 +124,7 @@ def signature(evidence: Evidence) -> Signature:
     precision. Where none explains all: what explains most, else the tokens at which the gradient is wrong, else
     what is seen.
     """
-    return Earlier().signature(evidence)
+    return Search().signature(evidence)
 
 
 def _unanswered(evidence: Evidence) -> str:
@@ -241,11 +244,14 @@ def _weight(one: Answered) -> float:
     return min(batch.tokens, 24) + rich
 
 
-_SEARCHED: Final[tuple[Explain, ...]] = (points, _otherwise, slips, renormalised, off_policy)
 _QUICK: Final[tuple[Explain, ...]] = (_not_finite, _factor, _row_factor, _terms, residual, _masked, precision)
 _ALL: Final[tuple[Explain, ...]] = (
     _not_finite,
-    *_SEARCHED,
+    points,
+    _otherwise,
+    slips,
+    renormalised,
+    off_policy,
     _factor,
     _row_factor,
     _terms,
@@ -255,3 +261,6 @@ _ALL: Final[tuple[Explain, ...]] = (
     precision,
 )
 """The plainest first."""
+
+_LOOSE: Final = (off_policy, precision)
+"""What accounts for much: it holds where nothing plainer does, which is found out for each loss."""

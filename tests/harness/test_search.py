@@ -15,11 +15,13 @@ from cases.realisation import realise
 from cases.spec import Level, LossType
 from harness.explaining import expectations_checked
 from harness.generation import schedule
+from harness.judge import Judgement, judge
 from harness.outcome import Outcome
 from harness.signature import evidence as evidence_module
 from harness.signature.evidence import Answered, Evidence, Suspect, Where
-from harness.signature.signature import MOST_IN_VAIN, Earlier, strongest_first
+from harness.signature.signature import MOST_IN_VAIN, Search, strongest_first
 from oracles.batched.dispatch import expect
+from oracles.expectation import Expectation
 from reports.records import Verdict
 from tests.faults.inside import BY_NAME, contestant
 
@@ -66,17 +68,17 @@ def exactly(case: Case) -> Outcome:
 def judged(monkeypatch: pytest.MonkeyPatch) -> list[Case]:
     """The cases that something was tried on, one for every trial."""
     found: list[Case] = []
-    genuine = evidence_module.judge
+    genuine = judge
 
-    def noted(case: Case, *others: object) -> object:
+    def noted(case: Case, expectation: Expectation, outcome: Outcome) -> Judgement:
         found.append(case)
-        return genuine(case, *others)  # type: ignore[arg-type]  # handed on
+        return genuine(case, expectation, outcome)
 
     monkeypatch.setattr(evidence_module, "judge", noted)
     return found
 
 
-def trials(judged: list[Case], asked: Earlier, cells: Sequence[Evidence]) -> Iterator[tuple[str, int]]:
+def trials(judged: list[Case], asked: Search, cells: Sequence[Evidence]) -> Iterator[tuple[str, int]]:
     """What is said of each cell, and after how many trials."""
     for cell in cells:
         judged.clear()
@@ -86,7 +88,7 @@ def trials(judged: list[Case], asked: Earlier, cells: Sequence[Evidence]) -> Ite
 def test_what_was_found_is_tried_first(judged: list[Case]) -> None:
     """A KL term that is left out in every loss."""
     cells = [evidence(loss_type, without_kl) for loss_type in ("grpo", "dapo", "cispo", "sapo")]
-    (words, first), *others = trials(judged, Earlier(), cells)
+    (words, first), *others = trials(judged, Search(), cells)
     assert words == "KL term missing"
     assert [words for words, _ in others] == ["KL term missing"] * 3
     assert max(number for _, number in others) <= 3 * len(ENTRIES)
@@ -96,7 +98,7 @@ def test_what_was_found_is_tried_first(judged: list[Case]) -> None:
 def test_what_is_searched_in_vain(judged: list[Case]) -> None:
     """After a few searches for a loss, only what is quickly found is tried on its other cells."""
     assert MOST_IN_VAIN == 2
-    found = list(trials(judged, Earlier(), [evidence("grpo", at_random)] * 4))
+    found = list(trials(judged, Search(), [evidence("grpo", at_random)] * 4))
     assert {words for words, _ in found} == {"loss and gradient wrong"}
     searched, others = [number for _, number in found[:2]], [number for _, number in found[2:]]
     assert max(others) < min(searched) / 3
@@ -104,7 +106,7 @@ def test_what_is_searched_in_vain(judged: list[Case]) -> None:
 
 def test_another_loss_is_searched(judged: list[Case]) -> None:
     """That a search was in vain says nothing of other losses."""
-    asked = Earlier()
+    asked = Search()
     for _ in trials(judged, asked, [evidence("grpo", at_random)] * (MOST_IN_VAIN + 1)):
         pass
     (found,) = trials(judged, asked, [evidence("dapo", without_kl)])
